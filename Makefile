@@ -1,0 +1,47 @@
+# Commands of specdeck. `make bench` compares the arms of a recipe; `make test` and `make lint` check this repository.
+# Everything is set up on demand; relative paths only, so that any working directory will do.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+RECIPE ?= tiny-next-cpu
+PLAN ?= mtp-vs-dflash2
+BASE_URL ?=
+ARGS ?=
+VENV := .venv
+PY := $(VENV)/bin/python
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(VENV)/.harness: requirements.lock pyproject.toml tools/setup.sh
+	@tools/setup.sh harness "$(PYTHON)"
+
+$(VENV)/.dev: $(VENV)/.harness requirements-dev.lock
+	@tools/setup.sh dev "$(PYTHON)"
+
+.PHONY: bench
+bench: $(VENV)/.harness ## Compare the arms of RECIPE by PLAN (or a running server: BASE_URL=http://…)
+	@$(PY) -m specdeck bench "$(RECIPE)" --plan "$(PLAN)" $(if $(BASE_URL),--base-url "$(BASE_URL)") $(ARGS)
+
+.PHONY: test
+test: $(VENV)/.dev ## Run all tests, those on a real vLLM included
+	@$(PY) -m specdeck engine setup
+	@.venv-engine/bin/python -m pytest -q engines/cpu/tests
+	@$(PY) -m pytest $(ARGS)
+
+.PHONY: lint
+lint: $(VENV)/.dev ## ruff, mypy --strict, shellcheck, yamllint, generated files current
+	@tools/lint.sh
+
+.PHONY: lock
+lock: ## Resolve the harness lock files again (needs uv)
+	@tools/lock.sh
+
+.PHONY: clean
+clean: ## Remove both environments and caches (results stay)
+	rm -rf .venv .venv-engine .cache .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,1 @@
+"""The result contract: versioned records, atomic storage, reading back. Nothing here measures or judges."""

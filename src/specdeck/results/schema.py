@@ -1,0 +1,186 @@
+"""The versioned result contract: what one request, one cell and one run leave behind.
+
+Times inside a cell are seconds since the cell's start on one monotonic clock. Not available is None, never 0.
+Every field a report may use is here; a field is never reused with another meaning (raise SCHEMA_VERSION instead).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+SCHEMA_VERSION = 1
+
+
+class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=False):
+    """Base of all records: immutable, keyword-only, unknown keys refused."""
+
+
+class SpecPayload(Strict):
+    """One request's `metrics.speculative_decoding` as vLLM sends it (`--per-request-spec-decode-metrics`)."""
+
+    num_spec_steps: int
+    num_accepted_draft_tokens: int
+    num_draft_tokens: int
+    num_spec_tokens: int | None = None
+    acceptance_histogram: tuple[int, ...] = ()
+    per_step_accepted: tuple[int, ...] | None = None
+    per_step_drafted: tuple[int, ...] | None = None
+
+
+class RequestError(Strict):
+    """Why a request has no complete answer. `kind` is a closed vocabulary so that errors can be counted."""
+
+    kind: Literal["connect", "timeout", "http", "stream", "protocol", "server", "cancelled"]
+    message: str
+    status: int | None = None
+
+
+class RequestRecord(Strict):
+    """One measured request. `chunk_s[i]` is when chunk i arrived, `chunk_tokens[i]` how many tokens it carried."""
+
+    request_id: str
+    index: int
+    prompt_id: str
+    category: str
+    scheduled_s: float
+    sent_s: float | None = None
+    first_token_s: float | None = None
+    first_content_s: float | None = None
+    last_token_s: float | None = None
+    end_s: float
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+    chunk_s: tuple[float, ...] = ()
+    chunk_tokens: tuple[int, ...] | None = None
+    finish_reason: str | None = None
+    text: str = ""
+    reasoning: str = ""
+    text_sha256: str | None = None
+    spec: SpecPayload | None = None
+    error: RequestError | None = None
+
+
+class CounterDelta(Strict):
+    """What the server counted during a cell, summed over engines, for one model. None: series absent."""
+
+    drafts: int | None = None
+    draft_tokens: int | None = None
+    accepted_tokens: int | None = None
+    accepted_per_pos: tuple[int, ...] | None = None
+    prompt_tokens: int | None = None
+    generation_tokens: int | None = None
+    prefix_cache_queries: int | None = None
+    prefix_cache_hits: int | None = None
+    preemptions: int | None = None
+    requests_success: int | None = None
+
+
+class KvCache(Strict):
+    """The pool as `vllm:cache_config_info` reports it; tokens = blocks × block size."""
+
+    block_size: int | None = None
+    num_gpu_blocks: int | None = None
+    num_cpu_blocks: int | None = None
+    enable_prefix_caching: bool | None = None
+    cache_dtype: str | None = None
+
+
+class Finding(Strict):
+    """Something that limits what a cell's figures mean. `invalid` findings take the cell out of every table."""
+
+    code: str
+    severity: Literal["invalid", "warning"]
+    message: str
+
+
+class Sampling(Strict):
+    """Sampling parameters, always sent explicitly."""
+
+    temperature: float
+    top_p: float = 1.0
+    top_k: int = -1
+    min_p: float = 0.0
+    seed: int | None = None
+    max_tokens: int
+    ignore_eos: bool = False
+    enable_thinking: bool | None = None
+
+
+class HostUse(Strict):
+    """Host use during the cell: mean of samples, in percent of all cores; GPU figures per device when present."""
+
+    cpu_percent: float | None = None
+    client_cpu_percent: float | None = None
+    load_average_1m: float | None = None
+    gpus: tuple[dict[str, float | None], ...] | None = None
+
+
+class ClientHealth(Strict):
+    """Whether the client could have been the limit."""
+
+    loop_lag_p99_ms: float | None = None
+    requested_concurrency: int
+    mean_in_flight: float | None = None
+
+
+class Cell(Strict):
+    """One arm at one concurrency in one round."""
+
+    schema_version: int = SCHEMA_VERSION
+    cell_id: str
+    arm: str
+    concurrency: int
+    round: int
+    order: int
+    started_at: str
+    duration_s: float
+    sampling: Sampling
+    cache_policy: str
+    status: Literal["ok", "invalid"]
+    findings: tuple[Finding, ...] = ()
+    counters: CounterDelta
+    kv_cache: KvCache | None = None
+    client: ClientHealth
+    host: HostUse
+    num_requests: int
+    num_failed: int
+    server_start_time: float | None = None
+
+
+class ArmInfo(Strict):
+    """What an arm is and how it was served; `readiness` is the proof that it was that."""
+
+    name: str
+    method: str | None = None
+    num_speculative_tokens: int | None = None
+    command: tuple[str, ...] = ()
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+    readiness: dict[str, Any] = msgspec.field(default_factory=dict)
+    unavailable: str | None = None
+
+
+class Run(Strict):
+    """A whole experiment: resolved recipe and plan, provenance, arms, and how far it got."""
+
+    schema_version: int = SCHEMA_VERSION
+    run_id: str
+    fingerprint: str
+    created_at: str
+    finished_at: str | None = None
+    status: Literal["running", "complete", "partial"]
+    recipe_name: str
+    recipe: dict[str, Any]
+    recipe_sha256: str
+    plan_name: str
+    plan: dict[str, Any]
+    plan_sha256: str
+    prompts_file: str
+    prompts_sha256: str
+    num_prompts: int
+    device: Literal["cpu", "cuda", "unknown"]
+    baseline_arm: str | None
+    arms: dict[str, ArmInfo]
+    provenance: dict[str, Any]

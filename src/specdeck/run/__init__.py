@@ -1,0 +1,1 @@
+"""The experiment: arms, rounds and cells in order, validity, provenance, resuming. No statistics."""

@@ -1,0 +1,1 @@
+"""Pure statistics over results: no I/O, no clock, no network."""

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Everything `make lint` checks. Each step says what it is; the first failure ends the run.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+step() { echo "lint: $1"; shift; "$@"; }
+mapfile -d '' shells < <(git ls-files -z '*.sh' .ci/run)
+mapfile -d '' yamls < <(git ls-files -z '*.yml' '*.yaml')
+bin=.venv/bin
+step "ruff check" "$bin/ruff" check --quiet .
+step "ruff format" "$bin/ruff" format --quiet --check .
+step "mypy --strict" "$bin/mypy"
+step "shellcheck" "$bin/shellcheck" -x "${shells[@]}"
+step "yamllint" "$bin/yamllint" --strict "${yamls[@]}"
+step "generated files are current" "$bin/python" -m specdeck schema --check
