@@ -1,0 +1,138 @@
+"""Where a result comes from: versions, git state, host, accelerators, command line, environment without secrets.
+
+Best effort by design: what cannot be read is None and never stops a measurement.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+_KEPT_PREFIXES = (
+    "VLLM_", "HF_", "CUDA_", "NVIDIA_", "NCCL_", "OMP_", "KMP_", "MKL_", "TRITON_", "TORCH", "PYTORCH_",
+    "LD_PRELOAD", "SPECDECK_", "MALLOC_",
+)  # fmt: skip
+_SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|COOKIE)", re.IGNORECASE)
+_PACKAGES = ("aiohttp", "msgspec", "numpy", "orjson", "pydantic", "uvloop")
+
+
+def public_environment(env: dict[str, str]) -> dict[str, str]:
+    """Keep the variables that change how an engine runs; a secret's value becomes `<set>`."""
+    return {
+        name: "<set>" if _SECRET.search(name) else value
+        for name, value in sorted(env.items())
+        if name.startswith(_KEPT_PREFIXES)
+    }
+
+
+def without_root(text: str, root: Path) -> str:
+    """Write a path below the checkout relative to it, so that results carry no one's directory names."""
+    return text.replace(f"{root}{os.sep}", "").replace(str(root), ".")
+
+
+def git_state(root: Path) -> dict[str, Any]:
+    """Commit, and for a changed tree the sha256 of its diff (untracked files are not part of it)."""
+    commit = _output(["git", "-C", str(root), "rev-parse", "HEAD"])
+    diff = _output(["git", "-C", str(root), "diff", "HEAD", "--", "src", "recipes", "bench", "engines", "models"])
+    return {
+        "commit": commit,
+        "dirty": bool(diff) if diff is not None else None,
+        "diff_sha256": hashlib.sha256(diff.encode()).hexdigest() if diff else None,
+    }
+
+
+def host() -> dict[str, Any]:
+    """The machine: CPU model, cores, memory, kernel, GPUs with driver when there are any."""
+    return {
+        "cpu": _cpu_model(),
+        "cores": psutil.cpu_count(logical=True),
+        "physical_cores": psutil.cpu_count(logical=False),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "gpus": gpus(),
+    }
+
+
+def gpus() -> list[dict[str, Any]] | None:
+    """Name, memory (GiB), driver, compute capability and power limit (W) of each NVIDIA GPU; None without a driver."""
+    try:
+        import pynvml  # noqa: PLC0415 - a machine without a driver never needs it
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    try:
+        driver = pynvml.nvmlSystemGetDriverVersion()
+        return [_gpu(pynvml, index, driver) for index in range(pynvml.nvmlDeviceGetCount())]
+    except pynvml.NVMLError:
+        return None
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def collect(root: Path, argv: list[str] | None = None) -> dict[str, Any]:
+    """Gather everything about this side of the measurement; the engine's side comes from the readiness proof."""
+    return {
+        "specdeck": importlib.metadata.version("specdeck"),
+        "git": git_state(root),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "host": host(),
+        "argv": [without_root(word, root) for word in (argv if argv is not None else sys.argv)],
+        "environment": {
+            name: without_root(value, root) for name, value in public_environment(dict(os.environ)).items()
+        },
+    }
+
+
+def _gpu(pynvml: Any, index: int, driver: str) -> dict[str, Any]:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
+    try:
+        limit_w = pynvml.nvmlDeviceGetPowerManagementLimit(handle) / 1000
+    except pynvml.NVMLError:
+        limit_w = None
+    return {
+        "name": pynvml.nvmlDeviceGetName(handle),
+        "memory_gib": round(pynvml.nvmlDeviceGetMemoryInfo(handle).total / 2**30, 1),
+        "driver": driver,
+        "compute_capability": f"{major}.{minor}",
+        "power_limit_w": limit_w,
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu_model() -> str | None:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or None
+
+
+def _output(argv: list[str]) -> str | None:
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
