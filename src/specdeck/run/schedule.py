@@ -35,5 +35,5 @@ def schedule(arms: Sequence[str], concurrency: Sequence[int], rounds: int) -> li
         shift = (round_ - 1) % len(arms)
         for arm in (*arms[shift:], *arms[:shift]):
             for level in concurrency:
-                keys.append(CellKey(order=len(keys) + 1, round=round_, arm=arm, concurrency=level))  # noqa: PERF401 - order needs the length so far
+                keys.append(CellKey(order=len(keys) + 1, round=round_, arm=arm, concurrency=level))
     return keys

@@ -1,0 +1,129 @@
+"""`specdeck bench`: measure the arms of a recipe by a plan, print the tables, write the report."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from typing import TYPE_CHECKING
+
+import typer
+
+from specdeck.errors import EXIT_FAILED, EXIT_OK, EXIT_UNMEASURABLE, SpecdeckError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from specdeck.results.store import RunStore
+    from specdeck.run.experiment import Outcome
+    from specdeck.run.options import Options
+    from specdeck.run.progress import Reporter
+    from specdeck.run.servers import Servers
+
+DEFAULT_RECIPE = "tiny-next-cpu"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("bench")(bench)
+
+
+def bench(
+    recipe: str = typer.Argument(None, help=f"Recipe name or file [default: {DEFAULT_RECIPE}]."),
+    plan: str = typer.Option("mtp-vs-dflash2", help="Plan name or file."),
+    arm: list[str] = typer.Option([], help="Only this arm (repeatable)."),
+    base_url: list[str] = typer.Option([], help="Measure a running server: URL or ARM=URL (repeatable)."),
+    prompts: str = typer.Option(None, help="Prompt set name or JSONL file, instead of the plan's or the recipe's."),
+    python: Path = typer.Option(None, help="Python that has vLLM, for recipes without a managed environment."),
+    fresh: bool = typer.Option(False, "--fresh", help="Start a new run even where an unfinished one could continue."),
+) -> None:
+    """Measure the arms of RECIPE by a plan, print the tables, and write results/measured/RUN/.
+
+    An interrupted run continues when the same command is given again. API keys come from the environment
+    (SPECDECK_API_KEY, VLLM_API_KEY or OPENAI_API_KEY).
+    """
+    import asyncio  # noqa: PLC0415 - `--help` must not pay for what a measurement needs
+
+    import uvloop  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+
+    from specdeck.paths import repo_root  # noqa: PLC0415
+    from specdeck.run.experiment import open_store  # noqa: PLC0415
+    from specdeck.run.options import resolve  # noqa: PLC0415
+    from specdeck.run.progress import ConsoleReporter  # noqa: PLC0415
+
+    root = repo_root()
+    if recipe is None and not base_url:
+        recipe = DEFAULT_RECIPE
+    options = resolve(
+        root, recipe_name=recipe, plan_name=plan, arms=arm, base_urls=base_url, prompts=prompts, python=python
+    )
+    console = Console()
+    with ConsoleReporter(console) as reporter:
+        reporter.line(f"{options.recipe_name}: arms {', '.join(options.arms)}; plan {options.plan.name}")
+        engine_python = None if options.attached else _engine(options, reporter)
+        store = open_store(options, root / "results" / "measured", fresh=fresh, reporter=reporter)
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                outcome = runner.run(_supervised(options, store, engine_python, reporter))
+        except (KeyboardInterrupt, asyncio.CancelledError) as stop:
+            raise _interrupted(store, root) from stop
+    raise typer.Exit(_report(store, outcome, console))
+
+
+async def _supervised(options: Options, store: RunStore, python: Path | None, reporter: Reporter) -> Outcome:
+    import asyncio  # noqa: PLC0415
+    import signal  # noqa: PLC0415
+
+    from specdeck.run.experiment import run_experiment  # noqa: PLC0415
+
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    return await run_experiment(options, store, _servers(options, store, python, reporter), reporter)
+
+
+def _servers(options: Options, store: RunStore, python: Path | None, reporter: Reporter) -> Servers:
+    from specdeck.engine.attach import api_key_from_environment  # noqa: PLC0415
+    from specdeck.run.servers import AttachedServers, LocalServers  # noqa: PLC0415
+
+    if python is None:
+        return AttachedServers(options, reporter, api_key_from_environment())
+    return LocalServers(options, store.path, python, reporter)
+
+
+def _engine(options: Options, reporter: Reporter) -> Path:
+    """Return the interpreter that has vLLM, after setting the managed environment up where the recipe uses one."""
+    from specdeck.engine.environment import engine_python  # noqa: PLC0415
+
+    assert options.recipe is not None
+    return engine_python(options.recipe, options.root, python=options.python, progress=reporter.line)
+
+
+def _interrupted(store: RunStore, root: Path) -> SpecdeckError:
+    kept = len(store.cells())
+    return SpecdeckError(
+        f"interrupted: {kept} finished cells are kept, servers are stopped",
+        where=str(store.path.relative_to(root)),
+        fix="run the same command again: it continues where it stopped",
+    )
+
+
+def _report(store: RunStore, outcome: Outcome, console: Console) -> int:
+    """Write and print what there is, then say how it went."""
+    from specdeck.cli.report import report_run  # noqa: PLC0415
+
+    if store.cells():
+        report_run(store.path, console)
+    for arm, error in outcome.failures.items():
+        console.print(f"\narm {arm} failed\n{error}", markup=False, highlight=False, soft_wrap=True)
+    if outcome.failures:
+        return EXIT_FAILED
+    if outcome.invalid:
+        console.print(
+            f"\n{outcome.invalid} cells are invalid and in no table; the findings above say why.\n"
+            "  Fix: remove the cause, then start over with --fresh",
+            markup=False,
+            highlight=False,
+        )
+        return EXIT_UNMEASURABLE
+    return EXIT_OK

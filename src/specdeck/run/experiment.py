@@ -1,0 +1,162 @@
+"""The experiment: every cell of a plan measured in order, stored as it ends, resumable at any point."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from specdeck.errors import EXIT_FAILED, SpecdeckError
+from specdeck.recipe import canonical_sha256
+from specdeck.results.schema import Run
+from specdeck.results.store import RunStore
+from specdeck.run import provenance
+from specdeck.run.cell import CellSpec, measure_cell
+from specdeck.run.options import sha256_file
+from specdeck.run.schedule import CellKey, schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from specdeck.run.options import Options
+    from specdeck.run.progress import Reporter
+    from specdeck.run.servers import Served, Servers
+
+
+@dataclass
+class Outcome:
+    """What became of an experiment. `failures` names arms that could not be measured to the end, and why."""
+
+    failures: dict[str, SpecdeckError] = field(default_factory=dict)
+    measured: int = 0
+    skipped: int = 0
+    invalid: int = 0
+
+
+def open_store(options: Options, results: Path, *, fresh: bool, reporter: Reporter) -> RunStore:
+    """Continue the unfinished run of the same experiment, or create one.
+
+    Two starts are the same experiment when recipe, plan, prompts, git state and host are equal.
+    """
+    found = provenance.collect(options.root)
+    fingerprint = options.fingerprint(found)
+    previous = None if fresh else RunStore.find_resumable(results, fingerprint)
+    if previous is not None:
+        run = previous.run()
+        reporter.line(f"continuing {run.run_id}: {len(previous.cells())} cells are there already")
+        return previous
+    now = dt.datetime.now(dt.UTC)
+    recipe = options.recipe
+    run = Run(
+        run_id=f"{options.recipe_name}-{options.plan.name}-{now:%Y%m%d-%H%M%S}",
+        fingerprint=fingerprint,
+        created_at=now.isoformat(timespec="seconds"),
+        status="running",
+        recipe_name=options.recipe_name,
+        recipe=recipe.model_dump(mode="json") if recipe else {},
+        recipe_sha256=canonical_sha256(recipe) if recipe else "",
+        plan_name=options.plan.name,
+        plan=options.plan.model_dump(mode="json"),
+        plan_sha256=canonical_sha256(options.plan),
+        prompts_file=provenance.without_root(str(options.prompts_path), options.root),
+        prompts_sha256=sha256_file(options.prompts_path),
+        num_prompts=len(options.prompts),
+        device=recipe.hardware.device if recipe else "unknown",
+        baseline_arm=options.plan.baseline if options.plan.baseline in options.arms else None,
+        arms={},
+        provenance=found,
+    )
+    return RunStore.create(results, run)
+
+
+async def run_experiment(options: Options, store: RunStore, servers: Servers, reporter: Reporter) -> Outcome:
+    """Measure every cell that is not stored yet.
+
+    An arm that fails is dropped and the others go on. Servers are stopped on every way out.
+
+    Raises:
+        SpecdeckError: a result could not be stored (the disk is full, say). What was stored stays.
+    """
+    run, outcome = store.run(), Outcome()
+    keys = [
+        key
+        for key in schedule(options.arms, options.plan.concurrency, options.plan.rounds)
+        if not store.has_cell(key.arm, key.cell_id)
+    ]
+    reporter.begin(len(keys) * len(options.prompts))
+    try:
+        for key in keys:
+            if key.arm in outcome.failures:
+                outcome.skipped += 1
+                continue
+            try:
+                served = await servers.get(key.arm)
+            except SpecdeckError as error:
+                outcome.failures[key.arm] = error
+                reporter.line(f"{key.arm}: failed, the other arms go on\n{error}")
+                outcome.skipped += 1
+                continue
+            if run.arms.get(key.arm) != served.info:
+                run = msgspec.structs.replace(run, arms={**run.arms, key.arm: served.info})
+                store.save_run(run)
+            await _measure(options, store, served, key, reporter, outcome)
+    finally:
+        await servers.stop()
+    complete = not outcome.failures
+    store.save_run(
+        msgspec.structs.replace(
+            run,
+            status="complete" if complete else "partial",
+            finished_at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        )
+    )
+    return outcome
+
+
+async def _measure(
+    options: Options, store: RunStore, served: Served, key: CellKey, reporter: Reporter, outcome: Outcome
+) -> None:
+    plan, info = options.plan, served.info
+    label = f"{key.arm} {key.cell_id}"
+    spec = CellSpec(
+        arm=key.arm,
+        cell_id=key.cell_id,
+        concurrency=key.concurrency,
+        round=key.round,
+        order=key.order,
+        sampling=options.sampling,
+        cache_policy=plan.cache_policy,
+        method=info.method,
+        num_speculative_tokens=info.num_speculative_tokens,
+        request_timeout_s=plan.request_timeout_s,
+        cell_timeout_s=plan.cell_timeout_s,
+    )
+    measured = await measure_cell(
+        served.target, options.prompts, spec, on_request=lambda _record: reporter.request_done(label)
+    )
+    status = served.server.exit_status()
+    if status is not None:
+        error = SpecdeckError(
+            f"arm {key.arm}: the server ended (status {status}) while {label} was measured; that cell is not kept\n"
+            + "\n".join(f"  | {line}" for line in served.server.last_log(30)),
+            where=str(served.server.log_path) if served.server.log_path else served.target.base_url,
+            fix="read the log above, correct the recipe, then run the same command again: finished cells are kept",
+            exit_code=EXIT_FAILED,
+        )
+        outcome.failures[key.arm] = error
+        reporter.line(str(error))
+        return
+    store.write_cell(measured.cell, measured.records, measured.before_text, measured.after_text)
+    outcome.measured += 1
+    outcome.invalid += measured.cell.status == "invalid"
+    reporter.line(_cell_line(label, measured.cell.duration_s, measured.records, measured.cell.findings))
+
+
+def _cell_line(label: str, duration_s: float, records: Sequence[Any], findings: Sequence[Any]) -> str:
+    tokens = sum(record.completion_tokens or 0 for record in records if record.error is None)
+    text = f"{label}: {len(records)} requests, {tokens} tokens, {duration_s:.1f} s"
+    marks = [f"{finding.severity} {finding.code}: {finding.message}" for finding in findings]
+    return "\n".join([text, *(f"    {mark}" for mark in marks)])

@@ -1,0 +1,194 @@
+"""What an experiment was asked to do, resolved: recipe, plan, prompts, arms, and where its servers come from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from specdeck.errors import SpecdeckError
+from specdeck.load.prompts import Prompt, load_prompts
+from specdeck.recipe import Plan, Recipe, canonical_sha256, load_plan, load_recipe
+from specdeck.results.schema import SCHEMA_VERSION, Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+DEFAULT_PROMPTS = "core-10"
+DEFAULT_WARMUP = "warmup"
+
+
+@dataclass(frozen=True)
+class Options:
+    """One experiment, fully resolved.
+
+    Attributes:
+        attached: arm name to base URL of a server that already runs; empty when specdeck starts the servers.
+        identity: what makes two runs the same experiment, besides recipe, plan and prompts (git state, host).
+    """
+
+    root: Path
+    recipe: Recipe | None
+    plan: Plan
+    arms: tuple[str, ...]
+    prompts_path: Path
+    prompts: tuple[Prompt, ...]
+    warmup_path: Path
+    warmup: tuple[Prompt, ...]
+    attached: dict[str, str]
+    python: Path | None
+
+    @property
+    def recipe_name(self) -> str:
+        """The recipe's name, or `attached` where a server of unknown recipe is measured."""
+        return self.recipe.name if self.recipe else "attached"
+
+    @property
+    def sampling(self) -> Sampling:
+        """The sampling parameters every request carries."""
+        plan = self.plan
+        return Sampling(
+            temperature=plan.temperature, seed=plan.seed, max_tokens=plan.max_tokens, ignore_eos=plan.ignore_eos
+        )
+
+    def fingerprint(self, provenance: dict[str, Any]) -> str:
+        """Hash of everything that must be equal for cells of two starts to belong to one run (sha256 hex)."""
+        parts = {
+            "schema": SCHEMA_VERSION,
+            "recipe": canonical_sha256(self.recipe) if self.recipe else None,
+            "plan": canonical_sha256(self.plan),
+            "arms": self.arms,
+            "prompts": sha256_file(self.prompts_path),
+            "warmup": sha256_file(self.warmup_path),
+            "attached": self.attached,
+            "git": provenance.get("git"),
+            "host": provenance.get("host"),
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def resolve(
+    root: Path,
+    *,
+    recipe_name: str | None,
+    plan_name: str,
+    arms: Sequence[str] = (),
+    base_urls: Sequence[str] = (),
+    prompts: str | None = None,
+    python: Path | None = None,
+) -> Options:
+    """Load and check everything before anything is installed, downloaded or started.
+
+    Args:
+        root: the checkout.
+        recipe_name: recipe name or path; None only with `base_urls`.
+        plan_name: plan name or path.
+        arms: measure only these arms of the plan.
+        base_urls: `URL` or `ARM=URL` of servers that already run.
+        prompts: a prompt set's name (in bench/prompts) or a JSONL file, instead of the plan's and the recipe's.
+        python: interpreter that has vLLM, for recipes with the local runtime and no managed environment.
+
+    Raises:
+        SpecdeckError: anything unknown, mistyped or contradictory, with the nearest valid name.
+    """
+    recipe = load_recipe(recipe_name) if recipe_name else None
+    plan = load_plan(plan_name)
+    attached = _attached(base_urls, arms)
+    chosen = tuple(attached) if attached else _arms(recipe, plan, arms)
+    prompts_name = prompts or plan.prompts or (recipe.prompts if recipe else None) or DEFAULT_PROMPTS
+    warmup_name = (recipe.warmup_prompts if recipe else None) or DEFAULT_WARMUP
+    prompts_path, warmup_path = prompt_file(root, prompts_name), prompt_file(root, warmup_name)
+    loaded, warmup = load_prompts(prompts_path), load_prompts(warmup_path)
+    both = {p.text for p in loaded} & {p.text for p in warmup}
+    if both:
+        raise SpecdeckError(
+            f"{len(both)} warm-up prompts are measured prompts too: the first measured request would find a warm cache",
+            where=str(warmup_path),
+            fix=f"remove them from {warmup_path.name}; the first is {min(both)[:60]!r}",
+        )
+    return Options(
+        root=root,
+        recipe=recipe,
+        plan=plan,
+        arms=chosen,
+        prompts_path=prompts_path,
+        prompts=tuple(limited(loaded, plan.limit)),
+        warmup_path=warmup_path,
+        warmup=tuple(warmup),
+        attached=attached,
+        python=python,
+    )
+
+
+def limited(prompts: Sequence[Prompt], limit: int | None) -> list[Prompt]:
+    """Take `limit` prompts, the categories in turn, so that a short run still covers all of them."""
+    if limit is None or limit >= len(prompts):
+        return list(prompts)
+    by_category: dict[str, list[Prompt]] = {}
+    for prompt in prompts:
+        by_category.setdefault(prompt.category, []).append(prompt)
+    ranked = sorted(
+        (
+            (place, number, prompt)
+            for number, group in enumerate(by_category.values())
+            for place, prompt in enumerate(group)
+        ),
+        key=lambda item: item[:2],
+    )
+    return [prompt for _, _, prompt in ranked[:limit]]
+
+
+def prompt_file(root: Path, name: str) -> Path:
+    """Return the path of a prompt set, given its name in bench/prompts or a path to a JSONL file."""
+    path = root / "bench" / "prompts" / f"{name}.jsonl"
+    if path.is_file():
+        return path
+    direct = root / name
+    if direct.suffix == ".jsonl" and direct.is_file():
+        return direct
+    known = sorted(p.stem for p in (root / "bench" / "prompts").glob("*.jsonl"))
+    raise SpecdeckError(
+        f"no prompt set called {name!r}",
+        where=str(path),
+        fix=f"use one of {', '.join(known)}, or the path of a .jsonl file",
+    )
+
+
+def sha256_file(path: Path) -> str:
+    """Sha256 of a file's bytes, hex."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _attached(base_urls: Sequence[str], arms: Sequence[str]) -> dict[str, str]:
+    attached: dict[str, str] = {}
+    for number, word in enumerate(base_urls):
+        name, separator, url = word.partition("=")
+        if not separator or "://" in name:
+            name, url = (arms[number] if number < len(arms) else "server"), word
+        if name in attached:
+            raise SpecdeckError(
+                f"two servers are given for the arm {name!r}",
+                where="--base-url",
+                fix="name each arm: --base-url none=http://127.0.0.1:8000 --base-url mtp=http://127.0.0.1:8001",
+            )
+        attached[name] = url
+    return attached
+
+
+def _arms(recipe: Recipe | None, plan: Plan, only: Sequence[str]) -> tuple[str, ...]:
+    if recipe is None:
+        raise SpecdeckError(
+            "there is neither a recipe to serve nor a server to measure",
+            fix="specdeck bench tiny-next-cpu, or specdeck bench --base-url http://127.0.0.1:8000",
+        )
+    asked = tuple(only) or tuple(plan.arms)
+    unknown = [name for name in asked if name not in recipe.arms]
+    if unknown:
+        raise SpecdeckError(
+            f"recipe {recipe.name} has no arm {unknown[0]!r}",
+            where=f"plan {plan.name}" if not only else "--arm",
+            fix=f"use arms of the recipe: {', '.join(recipe.arms)}",
+        )
+    return asked

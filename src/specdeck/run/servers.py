@@ -1,0 +1,178 @@
+"""The servers of an experiment: started when an arm needs one, proved, warmed, and gone at the end whatever happens.
+
+Where a host can hold all arms at once (`hardware.arms_resident`) they stay up and rounds switch between them;
+otherwise a server is replaced whenever the arm changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from specdeck.engine.attach import attach
+from specdeck.engine.command import build_command
+from specdeck.engine.local import start_local
+from specdeck.engine.ports import free_port
+from specdeck.engine.readiness import Expectation, prove_ready
+from specdeck.errors import EXIT_FAILED, SpecdeckError
+from specdeck.load.client import Target
+from specdeck.load.warmup import warm_up
+from specdeck.results.schema import ArmInfo
+from specdeck.run.provenance import public_environment, without_root
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from specdeck.engine.runtime import Server
+    from specdeck.run.options import Options
+    from specdeck.run.progress import Reporter
+
+
+@dataclass
+class Served:
+    """A server that has proved what it is and has been warmed up."""
+
+    server: Server
+    target: Target
+    info: ArmInfo
+
+
+class Servers(Protocol):
+    """Where the experiment gets the server of an arm."""
+
+    async def get(self, arm: str) -> Served:
+        """Return the arm's server, proved and warm, starting it when it does not run."""
+
+    async def stop(self) -> None:
+        """Stop what was started; a second call does nothing."""
+
+
+class LocalServers:
+    """Servers started from a recipe on this machine."""
+
+    def __init__(self, options: Options, run_dir: Path, python: Path, reporter: Reporter) -> None:
+        assert options.recipe is not None
+        self._options, self._recipe = options, options.recipe
+        self._run_dir, self._python, self._reporter = run_dir, python, reporter
+        self._running: dict[str, Served] = {}
+
+    async def get(self, arm: str) -> Served:
+        """Return the arm's server; without `arms_resident` every other arm's server is stopped first.
+
+        Raises:
+            SpecdeckError: it died, hung, or serves something else than the arm says (exit code 1).
+        """
+        served = self._running.get(arm)
+        if served is not None and served.server.exit_status() is None:
+            return served
+        if not self._recipe.hardware.arms_resident:
+            await self.stop()
+        self._running.pop(arm, None)
+        self._running[arm] = served = await self._start(arm)
+        return served
+
+    async def stop(self) -> None:
+        """Stop every server this object started."""
+        running, self._running = self._running, {}
+        await asyncio.gather(*(served.server.stop() for served in running.values()))
+
+    async def _start(self, arm: str) -> Served:
+        options, port = self._options, free_port()
+        command = build_command(self._recipe, arm, python=self._python, host="127.0.0.1", port=port, root=options.root)
+        log_path = _next_log(self._run_dir / arm)
+        self._reporter.line(f"{arm}: starting vLLM on port {port}, log {without_root(str(log_path), options.root)}")
+        server = await start_local(command, log_path, port=port)
+        try:
+            proof = await prove_ready(
+                server,
+                Expectation.of(self._recipe, arm, root=options.root),
+                timeout_s=self._recipe.engine.ready_timeout_s,
+                progress=lambda text: self._reporter.line(f"{arm}: {text}"),
+            )
+            target = Target(base_url=server.base_url, model=server.served_model, endpoint=options.plan.endpoint)
+            await _warm(target, options, self._reporter, arm)
+        except BaseException:
+            await server.stop()
+            raise
+        spec = self._recipe.arms[arm]
+        info = ArmInfo(
+            name=arm,
+            method=spec.method,
+            num_speculative_tokens=spec.num_speculative_tokens,
+            command=tuple(without_root(word, options.root) for word in command.argv),
+            env={k: without_root(v, options.root) for k, v in public_environment(command.env).items()},
+            readiness=public(proof, options.root),
+        )
+        return Served(server, target, info)
+
+
+class AttachedServers:
+    """Servers that already run, one URL an arm. They are proved and warmed, never stopped."""
+
+    def __init__(self, options: Options, reporter: Reporter, api_key: str | None) -> None:
+        self._options, self._reporter, self._api_key = options, reporter, api_key
+        self._known: dict[str, Served] = {}
+
+    async def get(self, arm: str) -> Served:
+        """Return the arm's server.
+
+        Raises:
+            SpecdeckError: nothing answers there, or it is not the arm it is said to be.
+        """
+        if arm in self._known:
+            return self._known[arm]
+        options = self._options
+        server = await attach(options.attached[arm], api_key=self._api_key)
+        expectation = (
+            Expectation.of(options.recipe, arm, root=options.root)
+            if options.recipe is not None and arm in options.recipe.arms
+            else None
+        )
+        proof = await prove_ready(
+            server, expectation, timeout_s=60, progress=lambda text: self._reporter.line(f"{arm}: {text}")
+        )
+        target = Target(
+            base_url=server.base_url, model=server.served_model, endpoint=options.plan.endpoint, api_key=self._api_key
+        )
+        await _warm(target, options, self._reporter, arm)
+        info = ArmInfo(
+            name=arm,
+            method=proof.get("method"),
+            num_speculative_tokens=proof.get("num_speculative_tokens"),
+            readiness=public(proof, options.root),
+        )
+        self._known[arm] = served = Served(server, target, info)
+        return served
+
+    async def stop(self) -> None:
+        """Forget the servers; they are not ours to stop."""
+        self._known = {}
+
+
+def public(proof: dict[str, Any], root: Path) -> dict[str, Any]:
+    """Return the proof with paths below the checkout written relative to it."""
+    text = msgspec.json.encode(proof).decode()
+    return dict(msgspec.json.decode(without_root(text, root)))
+
+
+async def _warm(target: Target, options: Options, reporter: Reporter, arm: str) -> None:
+    count = options.plan.warmup_requests
+    if count == 0:
+        return
+    reporter.line(f"{arm}: {count} warm-up requests")
+    errors = await warm_up(target, options.warmup, count, sampling=options.sampling)
+    if errors:
+        raise SpecdeckError(
+            f"arm {arm}: {len(errors)} of {count} warm-up requests failed; the first: {errors[0]}",
+            where=target.base_url,
+            fix="read the server's log; a server that cannot answer the warm-up cannot be measured",
+            exit_code=EXIT_FAILED,
+        )
+
+
+def _next_log(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"server-{len(list(folder.glob('server-*.log'))) + 1}.log"
