@@ -1,0 +1,42 @@
+"""What a plan may say: which arms are measured, at which concurrencies, how often, and how each request samples."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from specdeck.recipe.models import Name, Part, Positive
+
+Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600)]
+
+
+class Plan(Part):
+    """A matrix of cells: arms times concurrencies times rounds, on one prompt set."""
+
+    name: Name
+    title: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    arms: Annotated[tuple[str, ...], Field(min_length=1)]
+    baseline: str | None = "none"
+    """The arm that ratios refer to. A plan that does not measure it has no ratios."""
+    prompts: Name | None = None
+    """A file of bench/prompts without `.jsonl`. Absent: the recipe's."""
+    limit: Positive | None = None
+    """Use only so many prompts, categories in turn."""
+    concurrency: Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=1, max_length=32)]
+    rounds: Annotated[int, Field(ge=1, le=100)] = 1
+    """Repetitions of every cell; the order of arms is rotated from round to round."""
+    max_tokens: Annotated[int, Field(ge=1, le=1_000_000)]
+    """Output budget of each request, in tokens."""
+    temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
+    seed: int | None = None
+    warmup_requests: Annotated[int, Field(ge=0, le=10_000)] = 4
+    """Requests before each server's first cell; never measured, never a measured prompt."""
+    cache_policy: Literal["cold", "warm"] = "cold"
+    """`cold`: every cell starts with an empty prefix cache. `warm`: the cache is left as it is."""
+    order: Literal["rotate", "fixed"] = "rotate"
+    request_timeout_s: Seconds = 300.0
+    cell_timeout_s: Seconds = 3600.0
+    endpoint: Literal["chat", "completions"] = "chat"
+    ignore_eos: bool = False
+    """Generate the whole budget even where the model would stop."""
