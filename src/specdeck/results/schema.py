@@ -17,7 +17,7 @@ class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Base of all records: immutable, keyword-only, unknown keys refused."""
 
 
-class SpecPayload(Strict):
+class SpecPayload(Strict, frozen=True, kw_only=True):
     """One request's `metrics.speculative_decoding` as vLLM sends it (`--per-request-spec-decode-metrics`)."""
 
     num_spec_steps: int
@@ -29,7 +29,7 @@ class SpecPayload(Strict):
     per_step_drafted: tuple[int, ...] | None = None
 
 
-class RequestError(Strict):
+class RequestError(Strict, frozen=True, kw_only=True):
     """Why a request has no complete answer. `kind` is a closed vocabulary so that errors can be counted."""
 
     kind: Literal["connect", "timeout", "http", "stream", "protocol", "server", "cancelled"]
@@ -37,8 +37,12 @@ class RequestError(Strict):
     status: int | None = None
 
 
-class RequestRecord(Strict):
-    """One measured request. `chunk_s[i]` is when chunk i arrived, `chunk_tokens[i]` how many tokens it carried."""
+class RequestRecord(Strict, frozen=True, kw_only=True):
+    """One measured request. `chunk_s[i]` is when chunk i arrived, `chunk_tokens[i]` how many tokens it carried.
+
+    Chunks are those that carry text or tokens: no role chunk, no usage-only chunk. `text_sha256` is of `text`, or of
+    `reasoning`, a NUL and `text` where there was reasoning, so that equal hashes mean equal answers.
+    """
 
     request_id: str
     index: int
@@ -63,7 +67,7 @@ class RequestRecord(Strict):
     error: RequestError | None = None
 
 
-class CounterDelta(Strict):
+class CounterDelta(Strict, frozen=True, kw_only=True):
     """What the server counted during a cell, summed over engines, for one model. None: series absent."""
 
     drafts: int | None = None
@@ -78,9 +82,13 @@ class CounterDelta(Strict):
     requests_success: int | None = None
 
 
-class KvCache(Strict):
-    """The pool as `vllm:cache_config_info` reports it; tokens = blocks × block size."""
+class KvCache(Strict, frozen=True, kw_only=True):
+    """The pool as `vllm:cache_config_info` reports it.
 
+    `size_tokens` is the engine's own figure: on hybrid models it is less than blocks × block size.
+    """
+
+    size_tokens: int | None = None
     block_size: int | None = None
     num_gpu_blocks: int | None = None
     num_cpu_blocks: int | None = None
@@ -88,7 +96,7 @@ class KvCache(Strict):
     cache_dtype: str | None = None
 
 
-class Finding(Strict):
+class Finding(Strict, frozen=True, kw_only=True):
     """Something that limits what a cell's figures mean. `invalid` findings take the cell out of every table."""
 
     code: str
@@ -96,7 +104,7 @@ class Finding(Strict):
     message: str
 
 
-class Sampling(Strict):
+class Sampling(Strict, frozen=True, kw_only=True):
     """Sampling parameters, always sent explicitly."""
 
     temperature: float
@@ -104,12 +112,15 @@ class Sampling(Strict):
     top_k: int = -1
     min_p: float = 0.0
     seed: int | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
     max_tokens: int
     ignore_eos: bool = False
     enable_thinking: bool | None = None
 
 
-class HostUse(Strict):
+class HostUse(Strict, frozen=True, kw_only=True):
     """Host use during the cell: mean of samples, in percent of all cores; GPU figures per device when present."""
 
     cpu_percent: float | None = None
@@ -118,7 +129,7 @@ class HostUse(Strict):
     gpus: tuple[dict[str, float | None], ...] | None = None
 
 
-class ClientHealth(Strict):
+class ClientHealth(Strict, frozen=True, kw_only=True):
     """Whether the client could have been the limit."""
 
     loop_lag_p99_ms: float | None = None
@@ -126,8 +137,11 @@ class ClientHealth(Strict):
     mean_in_flight: float | None = None
 
 
-class Cell(Strict):
-    """One arm at one concurrency in one round."""
+class Cell(Strict, frozen=True, kw_only=True):
+    """One arm at one concurrency in one round.
+
+    `cache_method`: how `cache_policy: cold` was reached (None: warm); `disabled`: the server has no prefix cache.
+    """
 
     schema_version: int = SCHEMA_VERSION
     cell_id: str
@@ -139,6 +153,7 @@ class Cell(Strict):
     duration_s: float
     sampling: Sampling
     cache_policy: str
+    cache_method: Literal["reset", "salt", "disabled"] | None = None
     status: Literal["ok", "invalid"]
     findings: tuple[Finding, ...] = ()
     counters: CounterDelta
@@ -150,7 +165,7 @@ class Cell(Strict):
     server_start_time: float | None = None
 
 
-class ArmInfo(Strict):
+class ArmInfo(Strict, frozen=True, kw_only=True):
     """What an arm is and how it was served; `readiness` is the proof that it was that."""
 
     name: str
@@ -162,7 +177,7 @@ class ArmInfo(Strict):
     unavailable: str | None = None
 
 
-class Run(Strict):
+class Run(Strict, frozen=True, kw_only=True):
     """A whole experiment: resolved recipe and plan, provenance, arms, and how far it got."""
 
     schema_version: int = SCHEMA_VERSION

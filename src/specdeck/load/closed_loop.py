@@ -1,0 +1,200 @@
+"""The closed loop: a fixed number of requests in flight, each slot sends its next one when the last has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from specdeck.load.client import Target, open_session, request_body
+from specdeck.load.exchange import Exchange, clock, perform
+from specdeck.load.quiet import LagSampler, collector_paused
+from specdeck.load.record import make_record
+from specdeck.results.schema import RequestError, RequestRecord, Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from specdeck.load.prompts import Prompt
+
+RAW_BUDGET_BYTES = 256 * 2**20
+"""Answers are kept unparsed until the load has ended, up to this much; beyond it, memory matters more."""
+
+
+@dataclass(frozen=True)
+class LoadOutcome:
+    """What a load left: one record per prompt, in prompt order, and how the client itself fared.
+
+    Attributes:
+        duration_s: from the first scheduled request to the last answer's end.
+        mean_in_flight: time-average of requests sent and not ended.
+        client_cpu_s: CPU seconds of this process during the load.
+    """
+
+    records: tuple[RequestRecord, ...]
+    duration_s: float
+    loop_lag_p99_ms: float | None
+    mean_in_flight: float | None
+    client_cpu_s: float
+
+
+async def run_closed_loop(
+    target: Target,
+    prompts: Sequence[Prompt],
+    *,
+    concurrency: int,
+    sampling: Sampling,
+    request_timeout_s: float,
+    cell_timeout_s: float | None = None,
+    cache_salt: str | None = None,
+    on_record: Callable[[RequestRecord], None] | None = None,
+    on_progress: Callable[[str], None] | None = None,
+) -> LoadOutcome:
+    """Send every prompt once, `concurrency` at a time.
+
+    Failures are recorded, never retried. When so many requests in a row fail that the server is plainly gone, or the
+    time for the cell is over, the rest is recorded as not sent.
+
+    Args:
+        target: server, model, endpoint.
+        prompts: sent in this order.
+        concurrency: requests in flight.
+        sampling: sent with every request.
+        request_timeout_s: limit of each request, from sending to the last byte.
+        cell_timeout_s: limit of the whole load.
+        cache_salt: sent with every request, so that no other load's prefix cache can be hit.
+        on_record: called with each record, after the load.
+        on_progress: called with the prompt's id at each request's end, while others are timed: keep it short.
+
+    Raises:
+        SpecdeckError: a prompt does not fit the endpoint (before anything is sent).
+    """
+    bodies = [request_body(target, prompt, sampling, cache_salt=cache_salt) for prompt in prompts]
+    load = _Load(target, prompts, bodies, concurrency, request_timeout_s, on_progress)
+    async with open_session(target, connections=concurrency) as session:
+        await _open_connections(session, target, concurrency)
+        with collector_paused():
+            async with LagSampler() as lag:
+                cpu = time.process_time()
+                load.start = clock()
+                await load.run(session, cell_timeout_s)
+                cpu = time.process_time() - cpu
+    records = load.finish()
+    if on_record is not None:
+        for record in records:
+            on_record(record)
+    duration = max((record.end_s for record in records), default=0.0)
+    return LoadOutcome(
+        records=records,
+        duration_s=duration,
+        loop_lag_p99_ms=lag.p99_ms(),
+        mean_in_flight=mean_in_flight(records, duration),
+        client_cpu_s=cpu,
+    )
+
+
+def mean_in_flight(records: Sequence[RequestRecord], duration_s: float) -> float | None:
+    """Time-average of requests in flight: sum of (end − sent) over the duration. None without a duration."""
+    if duration_s <= 0:
+        return None
+    return sum(record.end_s - record.sent_s for record in records if record.sent_s is not None) / duration_s
+
+
+@dataclass
+class _Load:
+    target: Target
+    prompts: Sequence[Prompt]
+    bodies: list[bytes]
+    concurrency: int
+    request_timeout_s: float
+    on_progress: Callable[[str], None] | None
+    start: float = 0.0
+    _next: int = 0
+    _failed_in_row: int = 0
+    _raw_bytes: int = 0
+    _why_unsent: str = ""
+    _exchanges: dict[int, Exchange] = field(default_factory=dict)
+    _records: dict[int, RequestRecord] = field(default_factory=dict)
+    _run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+
+    async def run(self, session: aiohttp.ClientSession, timeout_s: float | None) -> None:
+        try:
+            async with asyncio.timeout(timeout_s), asyncio.TaskGroup() as group:
+                for _ in range(min(self.concurrency, len(self.prompts))):
+                    group.create_task(self._slot(session, self.start))
+        except TimeoutError:
+            self._why_unsent = f"the cell's time limit of {timeout_s:g} s passed"
+            for exchange in self._exchanges.values():
+                if exchange.end == 0.0 or (exchange.failure is not None and exchange.failure.kind == "cancelled"):
+                    exchange.failure = RequestError(kind="timeout", message=self._why_unsent)
+                    exchange.end = exchange.end or clock()
+
+    async def _slot(self, session: aiohttp.ClientSession, scheduled: float) -> None:
+        headers = self.target.auth_headers
+        give_up = max(5, 2 * self.concurrency)
+        while self._next < len(self.prompts):
+            if self._failed_in_row >= give_up:
+                self._why_unsent = f"{self._failed_in_row} requests in a row had failed"
+                return
+            index, self._next = self._next, self._next + 1
+            exchange = Exchange(f"specdeck-{self._run_id}-{index}", index, scheduled)
+            self._exchanges[index] = exchange
+            try:
+                await perform(
+                    session,
+                    self.target.url,
+                    self.bodies[index],
+                    exchange,
+                    timeout_s=self.request_timeout_s,
+                    headers=headers,
+                    api_key=self.target.api_key,
+                )
+            except asyncio.CancelledError:
+                exchange.failure = RequestError(kind="cancelled", message="cancelled while in flight")
+                raise
+            scheduled = exchange.end
+            self._failed_in_row = self._failed_in_row + 1 if exchange.failure else 0
+            self._spill(exchange)
+            if self.on_progress is not None:
+                self.on_progress(self.prompts[index].id)
+
+    def _spill(self, exchange: Exchange) -> None:
+        self._raw_bytes += sum(map(len, exchange.chunks))
+        if self._raw_bytes <= RAW_BUDGET_BYTES:
+            return
+        for index, done in list(self._exchanges.items()):
+            if done.end:
+                self._records[index] = self._record(self._exchanges.pop(index))
+        self._raw_bytes = 0
+
+    def _record(self, exchange: Exchange) -> RequestRecord:
+        return make_record(exchange, self.prompts[exchange.index], self.start, self.target.api_key)
+
+    def finish(self) -> tuple[RequestRecord, ...]:
+        now = clock()
+        for index in range(len(self.prompts)):
+            if index in self._records:
+                continue
+            exchange = self._exchanges.pop(index, None)
+            if exchange is None:
+                unsent = RequestError(kind="cancelled", message=f"not sent: {self._why_unsent}")
+                exchange = Exchange(f"specdeck-{self._run_id}-{index}", index, now, end=now, failure=unsent)
+            self._records[index] = self._record(exchange)
+        return tuple(self._records[index] for index in range(len(self.prompts)))
+
+
+async def _open_connections(session: aiohttp.ClientSession, target: Target, count: int) -> None:
+    """Open the pool's connections before the clock starts. That this fails is no matter: the load will tell."""
+
+    async def touch() -> None:
+        try:
+            async with asyncio.timeout(10), session.get(f"{target.root_url}/health") as response:
+                await response.read()
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            pass
+
+    await asyncio.gather(*(touch() for _ in range(count)))

@@ -1,0 +1,264 @@
+"""A run on disk: run.json and one folder a cell, each appearing whole; read back strictly, by name and line.
+
+Layout: RUN/run.json, RUN/ARM/CELL/{cell.json,requests.jsonl,metrics-before.txt,metrics-after.txt}.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeVar
+
+import msgspec
+
+from specdeck.errors import SpecdeckError
+from specdeck.results.atomic import remove_leftovers, replace_file, storing, write_folder
+from specdeck.results.lock import RunLock
+from specdeck.results.schema import SCHEMA_VERSION, Cell, RequestRecord, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+RUN_FILE, CELL_FILE, REQUESTS_FILE = "run.json", "cell.json", "requests.jsonl"
+BEFORE_FILE, AFTER_FILE, LOCK_FILE = "metrics-before.txt", "metrics-after.txt", ".lock"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_T = TypeVar("_T")
+
+
+class _Version(msgspec.Struct):
+    schema_version: int
+
+
+class RunStore:
+    """One run's folder. Made by `create` and `find_resumable` for writing (locked), by `open` for reading."""
+
+    def __init__(self, path: Path, lock: RunLock | None) -> None:
+        self.path = path
+        self._lock = lock
+        self.removed = remove_leftovers(path) if lock else []
+
+    @classmethod
+    def create(cls, root: Path, run: Run) -> Self:
+        """Create the folder `root/run_id` with its run.json, locked for writing.
+
+        Raises:
+            SpecdeckError: the run exists, or cannot be written.
+        """
+        path = root / _checked(run.run_id, "run id")
+        with storing(f"the run {run.run_id}", path):
+            try:
+                root.mkdir(parents=True, exist_ok=True)
+                path.mkdir()
+            except FileExistsError as error:
+                raise SpecdeckError(
+                    f"there is a run called {run.run_id} already",
+                    where=str(path),
+                    fix="run again a second later, or remove that folder",
+                ) from error
+            store = cls(path, RunLock(path / LOCK_FILE))
+        store.save_run(run)
+        return store
+
+    @classmethod
+    def open(cls, path: Path, *, write: bool = False) -> Self:
+        """Open a run; for writing it is locked and what a killed writer left half-written is removed.
+
+        Raises:
+            SpecdeckError: there is no run, its run.json is damaged or of a newer specdeck, or another process writes.
+        """
+        if not (path / RUN_FILE).is_file():
+            raise SpecdeckError(
+                "there is no run here: run.json is missing",
+                where=str(path),
+                fix="give the folder of a run, results/measured/RUN",
+            )
+        lock = None
+        if write:
+            with storing("the lock of the run", path / LOCK_FILE):
+                lock = RunLock(path / LOCK_FILE)
+        try:
+            store = cls(path, lock)
+            store.run()
+        except BaseException:
+            if lock:
+                lock.release()
+            raise
+        return store
+
+    @classmethod
+    def find_resumable(cls, root: Path, fingerprint: str) -> Self | None:
+        """Open the newest unfinished run of the same experiment for writing; None when there is none.
+
+        Folders without a readable run.json are other people's or were killed at birth: they are passed over.
+
+        Raises:
+            SpecdeckError: another process is writing that run.
+        """
+        found: list[tuple[str, Path]] = []
+        for file in root.glob(f"*/{RUN_FILE}"):
+            try:
+                run = _read(file, Run)
+            except SpecdeckError:
+                continue
+            if run.fingerprint == fingerprint and run.status != "complete":
+                found.append((run.created_at, file.parent))
+        return cls.open(max(found)[1], write=True) if found else None
+
+    def close(self) -> None:
+        """Give the lock back."""
+        if self._lock:
+            self._lock.release()
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def run(self) -> Run:
+        """Read run.json.
+
+        Raises:
+            SpecdeckError: damaged, or written by a newer specdeck.
+        """
+        return _read(self.path / RUN_FILE, Run)
+
+    def save_run(self, run: Run) -> None:
+        """Replace run.json at once.
+
+        Raises:
+            SpecdeckError: it could not be written; the old one is untouched.
+        """
+        self._require_lock()
+        path = self.path / RUN_FILE
+        with storing("run.json", path):
+            replace_file(path, msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n")
+
+    def write_cell(self, cell: Cell, records: Sequence[RequestRecord], before_text: str, after_text: str) -> Path:
+        """Store a cell; its folder appears when everything in it is on the disk.
+
+        Raises:
+            SpecdeckError: it could not be written (nothing of it is visible then), or is there already.
+        """
+        self._require_lock()
+        path = self._cell_path(cell.arm, cell.cell_id)
+        encode = msgspec.json.encode
+        files = {
+            REQUESTS_FILE: b"".join(encode(record) + b"\n" for record in records),
+            BEFORE_FILE: before_text.encode(),
+            AFTER_FILE: after_text.encode(),
+            CELL_FILE: msgspec.json.format(encode(cell), indent=1) + b"\n",
+        }
+        with storing(f"cell {cell.arm}/{cell.cell_id}", path):
+            try:
+                write_folder(path, files)
+            except OSError as error:
+                if error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
+                    raise SpecdeckError(
+                        f"cell {cell.arm}/{cell.cell_id} is stored already",
+                        where=str(path),
+                        fix="results are never overwritten: use --fresh for a new run",
+                    ) from error
+                raise
+        return path
+
+    def has_cell(self, arm: str, cell_id: str) -> bool:
+        """Whether that cell is stored."""
+        return (self._cell_path(arm, cell_id) / CELL_FILE).is_file()
+
+    def cells(self) -> list[tuple[Cell, Path]]:
+        """Read all cells in measuring order, with their folders.
+
+        Raises:
+            SpecdeckError: a cell.json is damaged; it is named.
+        """
+        files = [file for file in self.path.glob(f"*/*/{CELL_FILE}") if not file.parent.name.startswith(".")]
+        cells = [(_read(file, Cell), file.parent) for file in files]
+        return sorted(cells, key=lambda item: (item[0].order, item[0].arm, item[0].cell_id))
+
+    def records(self, arm: str, cell_id: str) -> list[RequestRecord]:
+        """Read a cell's request records.
+
+        Raises:
+            SpecdeckError: missing, or a line is damaged; file and line are named.
+        """
+        path = self._cell_path(arm, cell_id) / REQUESTS_FILE
+        lines = _bytes(path).split(b"\n")
+        if lines.pop() != b"":
+            raise _damaged(f"{path}:{len(lines) + 1}", "the last line is cut off")
+        decoder = msgspec.json.Decoder(RequestRecord)
+        records: list[RequestRecord] = []
+        for number, line in enumerate(lines, 1):
+            try:
+                records.append(decoder.decode(line))
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise _damaged(f"{path}:{number}", str(error)) from error
+        return records
+
+    def metrics(self, arm: str, cell_id: str) -> tuple[str, str]:
+        """Read the exposition texts taken before and after a cell.
+
+        Raises:
+            SpecdeckError: a file is missing or not text.
+        """
+        folder = self._cell_path(arm, cell_id)
+        return _text(folder / BEFORE_FILE), _text(folder / AFTER_FILE)
+
+    def _cell_path(self, arm: str, cell_id: str) -> Path:
+        return self.path / _checked(arm, "arm") / _checked(cell_id, "cell id")
+
+    def _require_lock(self) -> None:
+        assert self._lock is not None, "this store was opened for reading"
+
+
+def _checked(name: str, what: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise SpecdeckError(
+            f"{what} {name!r} cannot be the name of a folder",
+            fix="use letters, digits, dots, dashes and underscores, beginning with a letter or digit",
+        )
+    return name
+
+
+def _read(path: Path, kind: type[_T]) -> _T:
+    data = _bytes(path)
+    try:
+        version = msgspec.json.decode(data, type=_Version).schema_version
+        if version > SCHEMA_VERSION:
+            raise SpecdeckError(
+                f"written by a newer specdeck: schema version {version}, this one reads up to {SCHEMA_VERSION}",
+                where=str(path),
+                fix="update this checkout (git pull), then read it again",
+            )
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _damaged(str(path), str(error)) from error
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SpecdeckError(
+            f"a result file cannot be read: {error.strerror or error}",
+            where=str(path),
+            fix="restore it from a copy, or remove its folder and measure that part again",
+        ) from error
+
+
+def _text(path: Path) -> str:
+    try:
+        return _bytes(path).decode()
+    except UnicodeDecodeError as error:
+        raise _damaged(str(path), str(error)) from error
+
+
+def _damaged(where: str, why: str) -> SpecdeckError:
+    return SpecdeckError(
+        f"a result file is damaged: {why}",
+        where=where,
+        fix="restore it from a copy, or remove its folder and measure that part again",
+    )
