@@ -6,13 +6,13 @@ import errno
 import os
 import shutil
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specdeck.errors import SpecdeckError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 TEMPORARY_PREFIX = ".writing-"
 

@@ -26,12 +26,12 @@ class RunLock:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            holder = os.read(self._descriptor, 32).decode("ascii", "replace").strip() or "unknown"
+            holder = os.read(self._descriptor, 32).decode("ascii", "replace").strip()
             os.close(self._descriptor)
             raise SpecdeckError(
-                f"another process (pid {holder}) is writing this run",
+                f"another process ({f'pid {holder}' if holder else 'pid not known yet'}) is writing this run",
                 where=str(path.parent),
-                fix=f"wait for it or stop it (kill {holder}); --fresh starts a run of its own",
+                fix=f"wait for it{f' or stop it (kill {holder})' if holder else ''}; --fresh starts a run of its own",
             ) from error
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode("ascii"), 0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import re
-from pathlib import Path
+import shutil
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import msgspec
@@ -19,6 +19,7 @@ from specdeck.results.schema import SCHEMA_VERSION, Cell, RequestRecord, Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
     from types import TracebackType
 
 RUN_FILE, CELL_FILE, REQUESTS_FILE = "run.json", "cell.json", "requests.jsonl"
@@ -57,8 +58,13 @@ class RunStore:
                     where=str(path),
                     fix="run again a second later, or remove that folder",
                 ) from error
-            store = cls(path, RunLock(path / LOCK_FILE))
-        store.save_run(run)
+        try:
+            with storing("the lock of the run", path / LOCK_FILE):
+                store = cls(path, RunLock(path / LOCK_FILE))
+            store.save_run(run)
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
         return store
 
     @classmethod

@@ -1,0 +1,170 @@
+"""One cell: an idle server, its counters, the load, an idle server, its counters, and whether they all agree."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from specdeck.load.closed_loop import run_closed_loop
+from specdeck.results.schema import Cell, ClientHealth, CounterDelta, Finding, RequestRecord, Sampling
+from specdeck.run.cache import prepare_cache
+from specdeck.run.idle import IDLE_TIMEOUT_S, Settled, read_metrics, wait_idle
+from specdeck.run.validity import Facts, check, invalid, warning
+from specdeck.telemetry.counters import RestartedError
+from specdeck.telemetry.host import HostSampler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from specdeck.load.client import Target
+    from specdeck.load.prompts import Prompt
+
+
+@dataclass(frozen=True)
+class CellSpec:
+    """What a cell is.
+
+    Attributes:
+        order: place in the run, from 1.
+        cache_policy: `cold` or `warm`.
+        method: the arm's speculative method; None: no drafter.
+    """
+
+    arm: str
+    cell_id: str
+    concurrency: int
+    round: int
+    order: int
+    sampling: Sampling
+    cache_policy: str = "cold"
+    method: str | None = None
+    num_speculative_tokens: int | None = None
+    request_timeout_s: float = 300.0
+    cell_timeout_s: float = 3600.0
+    idle_timeout_s: float = IDLE_TIMEOUT_S
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measured cell as the store takes it."""
+
+    cell: Cell
+    records: tuple[RequestRecord, ...]
+    before_text: str
+    after_text: str
+
+
+async def measure_cell(
+    target: Target,
+    prompts: Sequence[Prompt],
+    spec: CellSpec,
+    *,
+    on_request: Callable[[str], None] | None = None,
+) -> Measured:
+    """Measure one cell.
+
+    Whatever goes wrong with requests, counters or the server becomes a finding of the cell, not an exception.
+
+    Args:
+        target: the server, proved and warm.
+        prompts: each is sent once, in this order.
+        spec: arm, concurrency, sampling, limits.
+        on_request: called with the prompt's id at each request's end.
+
+    Raises:
+        SpecdeckError: a prompt does not fit the endpoint.
+    """
+    settled = await wait_idle(target, timeout_s=spec.idle_timeout_s)
+    cache = await prepare_cache(target, spec.cache_policy, settled.snapshot.kv_cache if settled.snapshot else None)
+    if cache.method == "reset":
+        again = await read_metrics(target)
+        settled = Settled(again.text, again.snapshot, idle=settled.idle, reason=again.reason or settled.reason)
+    started_at = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+    with HostSampler() as host:
+        load = await run_closed_loop(
+            target,
+            prompts,
+            concurrency=spec.concurrency,
+            sampling=spec.sampling,
+            request_timeout_s=spec.request_timeout_s,
+            cell_timeout_s=spec.cell_timeout_s,
+            cache_salt=cache.salt,
+            on_progress=on_request,
+        )
+    after = await wait_idle(target, timeout_s=spec.idle_timeout_s)
+    delta, restarted = _delta(settled, after)
+    findings = [
+        *_idle_findings(settled, after),
+        *check(
+            Facts(
+                method=spec.method,
+                num_speculative_tokens=spec.num_speculative_tokens,
+                sampling=spec.sampling,
+                records=load.records,
+                before=settled.snapshot,
+                after=after.snapshot,
+                delta=delta,
+                restarted=restarted,
+                cache_method=cache.method,
+                loop_lag_p99_ms=load.loop_lag_p99_ms,
+                client_cores=load.client_cpu_s / load.duration_s if load.duration_s > 0 else None,
+            )
+        ),
+    ]
+    snapshot = after.snapshot or settled.snapshot
+    cell = Cell(
+        cell_id=spec.cell_id,
+        arm=spec.arm,
+        concurrency=spec.concurrency,
+        round=spec.round,
+        order=spec.order,
+        started_at=started_at,
+        duration_s=load.duration_s,
+        sampling=spec.sampling,
+        cache_policy=spec.cache_policy,
+        cache_method=cache.method,
+        status="invalid" if any(finding.severity == "invalid" for finding in findings) else "ok",
+        findings=tuple(findings),
+        counters=delta,
+        kv_cache=snapshot.kv_cache if snapshot else None,
+        client=ClientHealth(
+            loop_lag_p99_ms=load.loop_lag_p99_ms,
+            requested_concurrency=spec.concurrency,
+            mean_in_flight=load.mean_in_flight,
+        ),
+        host=host.use(),
+        num_requests=len(load.records),
+        num_failed=sum(record.error is not None for record in load.records),
+        server_start_time=snapshot.process_start if snapshot else None,
+    )
+    return Measured(cell, load.records, settled.text or "", after.text or "")
+
+
+def _delta(before: Settled, after: Settled) -> tuple[CounterDelta, str | None]:
+    if before.snapshot is None or after.snapshot is None:
+        return CounterDelta(), None
+    try:
+        return before.snapshot.delta(after.snapshot), None
+    except RestartedError as error:
+        return CounterDelta(), str(error)
+
+
+def _idle_findings(before: Settled, after: Settled) -> list[Finding]:
+    findings: list[Finding] = []
+    for when, settled in (("before", before), ("after", after)):
+        if settled.text is not None and settled.snapshot is None:
+            findings.append(invalid("metrics_damaged", f"{when} the cell: {settled.reason}"))
+        elif settled.snapshot is not None and not settled.idle:
+            findings.append(
+                invalid(f"not_idle_{when}", f"the server was not idle {when} the cell: {settled.reason or 'unknown'}")
+            )
+        elif settled.snapshot is not None and settled.snapshot.running is None:
+            findings.append(warning("idle_unknown", f"{when} the cell: the server does not say how many requests run"))
+    if before.text is None:
+        findings.append(
+            warning("no_metrics", f"without counters other traffic goes unseen, and acceptance too: {before.reason}")
+        )
+    elif after.text is None:
+        findings.append(invalid("metrics_lost", f"the counters were gone after the cell: {after.reason}"))
+    return findings

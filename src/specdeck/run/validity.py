@@ -1,0 +1,247 @@
+"""What limits the meaning of a cell: three witnesses (counters, per-request payloads, usage) must tell one story.
+
+Pure: facts in, findings out. `invalid` takes a cell out of every table, `warning` is printed beside its figures.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from specdeck.results.schema import Finding
+from specdeck.telemetry.counters import per_position_gap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from specdeck.results.schema import CounterDelta, RequestRecord, Sampling
+    from specdeck.telemetry.counters import Snapshot
+
+MIN_LAG_MS = 5.0
+LAG_SHARE_OF_GAP = 0.1
+CLIENT_CORE_LIMIT = 0.9
+SHORT_ANSWER_TOKENS = 16
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything the checks look at.
+
+    Attributes:
+        method: the arm's speculative method; None: the arm claims to have no drafter.
+        delta: what the server counted; all None where it could not be read.
+        restarted: why the counters do not belong together, when they do not.
+        cache_method: see CacheState.
+        client_cores: CPU seconds of the client per second of the load.
+    """
+
+    method: str | None
+    num_speculative_tokens: int | None
+    sampling: Sampling
+    records: Sequence[RequestRecord]
+    before: Snapshot | None
+    after: Snapshot | None
+    delta: CounterDelta
+    restarted: str | None
+    cache_method: str | None
+    loop_lag_p99_ms: float | None
+    client_cores: float | None
+
+
+def check(facts: Facts) -> list[Finding]:
+    """All findings of a cell, the gravest kinds first."""
+    return [
+        *_server_stayed(facts),
+        *_requests(facts),
+        *_witnesses(facts),
+        *_drafting(facts),
+        *_cache(facts),
+        *_client(facts),
+        *_answers(facts),
+    ]
+
+
+def invalid(code: str, message: str) -> Finding:
+    """Make a finding that takes the cell out of every table."""
+    return Finding(code=code, severity="invalid", message=message)
+
+
+def warning(code: str, message: str) -> Finding:
+    """Make a finding that is printed beside the cell's figures."""
+    return Finding(code=code, severity="warning", message=message)
+
+
+def _server_stayed(facts: Facts) -> Iterable[Finding]:
+    if facts.restarted:
+        yield invalid("restarted", f"the server restarted during the cell: {facts.restarted}")
+    before, after = facts.before, facts.after
+    if before is None or after is None:
+        return
+    if before.models != after.models:
+        yield invalid("model_changed", f"served models went from {_names(before.models)} to {_names(after.models)}")
+    if before.engines != after.engines:
+        yield invalid("engines_changed", f"engines went from {_names(before.engines)} to {_names(after.engines)}")
+
+
+def _requests(facts: Facts) -> Iterable[Finding]:
+    failed = [record for record in facts.records if record.error is not None]
+    if not failed:
+        return
+    kinds = Counter(record.error.kind for record in failed if record.error)
+    first = failed[0].error
+    assert first is not None
+    told = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    yield invalid(
+        "request_errors",
+        f"{len(failed)} of {len(facts.records)} requests failed ({told}); the first, {failed[0].prompt_id}: "
+        f"{first.message}",
+    )
+
+
+def _witnesses(facts: Facts) -> Iterable[Finding]:
+    """Compare counters with usage and payloads. With failed requests the sums are unknown and nothing is compared."""
+    gap = per_position_gap(facts.delta)
+    if gap:
+        yield invalid(
+            "per_position_sum",
+            f"accepted tokens by position sum to {gap:+d} less than the accepted tokens: rates do not add up to the "
+            "acceptance length",
+        )
+    if facts.restarted or any(record.error is not None for record in facts.records):
+        return
+    for what, counted, ours in (*_usage_pairs(facts), *_payload_pairs(facts)):
+        if counted is not None and ours is not None and counted != ours:
+            yield invalid(
+                "contaminated",
+                f"the server counted {counted} {what}, our requests account for {ours}: other traffic, or a miscount",
+            )
+
+
+def _usage_pairs(facts: Facts) -> list[tuple[str, int | None, int | None]]:
+    delta, records = facts.delta, facts.records
+    return [
+        ("finished requests", delta.requests_success, len(records)),
+        ("prompt tokens", delta.prompt_tokens, _sum(record.prompt_tokens for record in records)),
+        ("generated tokens", delta.generation_tokens, _sum(record.completion_tokens for record in records)),
+    ]
+
+
+def _payload_pairs(facts: Facts) -> list[tuple[str, int | None, int | None]]:
+    payloads = [record.spec for record in facts.records if record.spec is not None]
+    if not payloads or len(payloads) < len(facts.records):
+        return []
+    delta = facts.delta
+    pairs: list[tuple[str, int | None, int | None]] = [
+        ("drafts", delta.drafts, sum(payload.num_spec_steps for payload in payloads)),
+        ("draft tokens", delta.draft_tokens, sum(payload.num_draft_tokens for payload in payloads)),
+        ("accepted tokens", delta.accepted_tokens, sum(payload.num_accepted_draft_tokens for payload in payloads)),
+    ]
+    for position, counted in enumerate(delta.accepted_per_pos or ()):
+        reached = sum(sum(payload.acceptance_histogram[position + 1 :]) for payload in payloads)
+        pairs.append((f"tokens accepted at position {position}", counted, reached))
+    return pairs
+
+
+def _drafting(facts: Facts) -> Iterable[Finding]:
+    delta = facts.delta
+    if facts.method is None:
+        if delta.drafts:
+            yield invalid("unexpected_drafts", f"the arm has no drafter, but the server counted {delta.drafts} drafts")
+        return
+    if delta.drafts is None:
+        if facts.after is not None and not facts.restarted:
+            yield warning(
+                "no_draft_counters",
+                "the server shows no drafting counters: acceptance is known only as far as single requests tell it",
+            )
+        return
+    if delta.drafts == 0:
+        yield invalid("no_drafts", f"the arm drafts by {facts.method}, but the server drafted nothing")
+        return
+    positions, wanted = delta.accepted_per_pos, facts.num_speculative_tokens
+    if positions is not None and wanted is not None and len(positions) != wanted:
+        yield invalid("draft_length", f"the arm drafts {wanted} tokens, the server counts {len(positions)} positions")
+    tokens = delta.generation_tokens
+    if tokens is not None and delta.drafts > tokens:
+        yield invalid(
+            "contaminated",
+            f"the server counted {delta.drafts} drafts for {tokens} generated tokens: each draft yields at least one",
+        )
+
+
+def _cache(facts: Facts) -> Iterable[Finding]:
+    hits, queries = facts.delta.prefix_cache_hits, facts.delta.prefix_cache_queries
+    if facts.cache_method is not None and hits:
+        yield warning(
+            "cache_hits",
+            f"{hits} of {queries} prompt tokens were prefix cache hits in a cold cell ({facts.cache_method}): its "
+            "prompts share a prefix, or the server kept its cache",
+        )
+    if facts.delta.preemptions:
+        yield warning(
+            "preempted", f"the server preempted requests {facts.delta.preemptions} times: its KV pool is too small"
+        )
+
+
+def _client(facts: Facts) -> Iterable[Finding]:
+    gap = median_gap_ms(facts.records)
+    bound = max(MIN_LAG_MS, LAG_SHARE_OF_GAP * (gap or 0.0))
+    lag, cores = facts.loop_lag_p99_ms, facts.client_cores
+    if lag is not None and lag > bound:
+        yield warning(
+            "client_limited",
+            f"the client's event loop was {lag:.1f} ms late (p99), more than {bound:.1f} ms: its times are that rough",
+        )
+    if cores is not None and cores > CLIENT_CORE_LIMIT:
+        yield warning("client_limited", f"the client used {cores:.2f} of one core: it may have been the limit")
+
+
+def _answers(facts: Facts) -> Iterable[Finding]:
+    good = [record for record in facts.records if record.error is None]
+    if not good:
+        return
+    unknown = sum(record.completion_tokens is None for record in good)
+    if unknown:
+        yield invalid(
+            "no_usage", f"{unknown} of {len(good)} answers came without token counts: the server sent no usage"
+        )
+        return
+    off = [r for r in good if r.chunk_tokens is not None and sum(r.chunk_tokens) != r.completion_tokens]
+    if off:
+        yield warning(
+            "usage_disagrees",
+            f"in {len(off)} answers the chunks' tokens do not sum to the final count; the first is {off[0].prompt_id}",
+        )
+    tokens = [record.completion_tokens or 0 for record in good]
+    if facts.sampling.ignore_eos and (early := sum(count < facts.sampling.max_tokens for count in tokens)):
+        yield warning("short_output", f"{early} of {len(good)} answers ended early although ignore_eos was asked for")
+    elif statistics.median(tokens) < min(SHORT_ANSWER_TOKENS, facts.sampling.max_tokens):
+        yield warning(
+            "short_output",
+            f"half of the answers have at most {statistics.median(tokens):g} tokens: too few for rates per token",
+        )
+
+
+def median_gap_ms(records: Sequence[RequestRecord]) -> float | None:
+    """Median time between successive chunks of a request, over all requests, in milliseconds."""
+    gaps = [
+        later - earlier
+        for record in records
+        for earlier, later in zip(record.chunk_s, record.chunk_s[1:], strict=False)
+    ]
+    return 1000 * statistics.median(gaps) if gaps else None
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"

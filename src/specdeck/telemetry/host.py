@@ -1,0 +1,78 @@
+"""What a cell cost this host: CPU of all and of the client, load, GPUs. Costs well under 0.5 % of a core.
+
+CPU figures are differences of the kernel's counters over the cell, so they need no sampling; GPUs are sampled.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Self
+
+import psutil
+
+from specdeck.results.schema import HostUse
+from specdeck.telemetry.gpu import Reading, mean_readings, open_gpus
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+MAX_READINGS = 100_000
+
+
+class HostSampler:
+    """Context manager around a cell; `use()` is its HostUse afterwards. Percent are of all cores."""
+
+    def __init__(self, interval_s: float = 1.0) -> None:
+        self._interval_s = interval_s
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._gpus = open_gpus()
+        self._readings: list[list[Reading]] = []
+        self._use = HostUse()
+        self._began: tuple[float, float, tuple[float, float]] = (0.0, 0.0, (0.0, 0.0))
+
+    def __enter__(self) -> Self:
+        if self._gpus is not None:
+            self._readings.append(self._gpus.read())
+            self._thread = threading.Thread(target=self._watch, name="specdeck-gpus", daemon=True)
+            self._thread.start()
+        self._began = (time.monotonic(), time.process_time(), _busy_and_total())
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        wall, client, (busy, total) = self._began
+        now_busy, now_total = _busy_and_total()
+        wall, client = time.monotonic() - wall, time.process_time() - client
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+        if self._gpus is not None:
+            self._readings.append(self._gpus.read())
+            self._gpus.close()
+        self._use = HostUse(
+            cpu_percent=100 * (now_busy - busy) / (now_total - total) if now_total > total else None,
+            client_cpu_percent=100 * client / (wall * (os.cpu_count() or 1)) if wall > 0 else None,
+            load_average_1m=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+            gpus=mean_readings(self._readings),
+        )
+
+    def use(self) -> HostUse:
+        """What was used between entry and exit."""
+        return self._use
+
+    def _watch(self) -> None:
+        assert self._gpus is not None
+        while not self._stop.wait(self._interval_s) and len(self._readings) < MAX_READINGS:
+            self._readings.append(self._gpus.read())
+
+
+def _busy_and_total() -> tuple[float, float]:
+    """CPU seconds of all cores since boot: busy, and all. Guest time is part of user time, so it is not added."""
+    times = psutil.cpu_times()
+    idle = times.idle + getattr(times, "iowait", 0.0)
+    total = sum(
+        getattr(times, name, 0.0) for name in ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+    )
+    return total - idle, total
