@@ -1,0 +1,177 @@
+"""From a run and its cells to everything a report says about it. Pure: the same input gives the same summary."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from specdeck.results.schema import ArmInfo
+from specdeck.stats.acceptance import acceptance, length_from_payloads, pool, positions, with_payload
+from specdeck.stats.bootstrap import RESAMPLES, SEED
+from specdeck.stats.equality import equal_text, texts
+from specdeck.stats.latency import quantiles, rates
+from specdeck.stats.model import (
+    CPU_NOTICE,
+    UNKNOWN_DEVICE_NOTICE,
+    ArmSummary,
+    CategoryRow,
+    EqualText,
+    Estimate,
+    RequestRate,
+    Row,
+    Summary,
+)
+from specdeck.stats.notes import cell_notes, counter_notes, ratio_notes, run_notes
+from specdeck.stats.observations import observe, quotient
+from specdeck.stats.throughput import PairedRatio, completion_tokens, output_tok_s, paired_ratio, request_tok_s
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from specdeck.results.schema import Cell, RequestRecord, Run
+    from specdeck.stats.model import Note
+    from specdeck.stats.observations import Observations
+
+    Measured = list[tuple[Cell, Sequence[RequestRecord]]]
+    Grouped = Mapping[str, Mapping[int, Measured]]
+
+_NOTICES = {"cpu": CPU_NOTICE, "unknown": UNKNOWN_DEVICE_NOTICE}
+
+
+def summarize(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -> Summary:
+    """Compute every figure of a run from its cells. Invalid cells are listed and in no figure."""
+    valid: dict[str, dict[int, Measured]] = defaultdict(lambda: defaultdict(list))
+    for cell, records in sorted(cells, key=lambda item: (item[0].concurrency, item[0].round)):
+        if cell.status == "ok":
+            valid[cell.arm][cell.concurrency].append((cell, records))
+    names = _arm_names(run, [cell for cell, _ in cells])
+    baseline = run.baseline_arm if run.baseline_arm in names else None
+    notes: list[Note] = [*run_notes(run, names, valid.keys()), *cell_notes([cell for cell, _ in cells])]
+    rows: list[Row] = []
+    arms: list[ArmSummary] = []
+    categories: list[CategoryRow] = []
+    for name in names:
+        groups = valid.get(name, {})
+        base: Mapping[int, Measured] = valid.get(baseline, {}) if baseline not in (None, name) else {}
+        for concurrency, measured in groups.items():
+            paired = paired_ratio(measured, base[concurrency]) if concurrency in base else None
+            if paired is not None and baseline is not None:
+                notes += ratio_notes(name, baseline, concurrency, paired, len(measured))
+            rows.append(_row(name, concurrency, measured, paired, with_ratio=baseline not in (None, name)))
+        everything = [item for measured in groups.values() for item in measured]
+        arm = _arm(name, run.arms.get(name, ArmInfo(name=name)), everything)
+        arms.append(arm)
+        notes += counter_notes(name, arm.acceptance, pool([cell.counters for cell, _ in everything]))
+        categories += _categories(name, groups)
+    plan: dict[str, Any] = run.plan
+    return Summary(
+        run_id=run.run_id,
+        run_status=run.status,
+        created_at=run.created_at,
+        recipe=run.recipe_name,
+        plan=run.plan_name,
+        device=run.device,
+        throughput_notice=_NOTICES.get(run.device),
+        baseline=baseline,
+        planned_prompts=run.num_prompts,
+        temperature=plan.get("temperature"),
+        max_tokens=plan.get("max_tokens"),
+        cache_policy=plan.get("cache_policy"),
+        arms=tuple(arms),
+        rows=tuple(rows),
+        categories=tuple(categories),
+        equal_text=_equal_text(names, baseline, valid),
+        excluded_cells=sum(cell.status != "ok" for cell, _ in cells),
+        findings=tuple(notes),
+        resamples=RESAMPLES,
+        seed=SEED,
+    )
+
+
+def _arm_names(run: Run, cells: Sequence[Cell]) -> list[str]:
+    """Arms in the plan's order, then whatever else the run has. An attached server has no recipe to plan arms of."""
+    planned = [str(name) for name in run.plan.get("arms", ())] if run.recipe else []
+    return list(dict.fromkeys([*planned, *run.arms, *(cell.arm for cell in cells)]))
+
+
+def _row(name: str, concurrency: int, cells: Measured, paired: PairedRatio | None, *, with_ratio: bool) -> Row:
+    seen = observe(cells)
+    counters = pool([cell.counters for cell, _ in cells])
+    tokens = [completion_tokens(records) for _, records in cells]
+    whole = None if None in tokens else sum(t for t in tokens if t is not None)
+    return Row(
+        arm=name,
+        concurrency=concurrency,
+        rounds=len(cells),
+        requests=len(seen),
+        failed=sum(record.error is not None for _, records in cells for record in records),
+        prompts=len(seen.prompts),
+        duration_s=sum(cell.duration_s for cell, _ in cells),
+        completion_tokens=whole,
+        mean_completion_tokens=quotient(whole, len(seen)),
+        output_tok_s=output_tok_s(cells),
+        ratio=(paired.ratio if paired else Estimate()) if with_ratio else None,
+        acceptance=acceptance(counters, seen),
+        ttft_s=quantiles(seen.ttft_s, seen.prompt),
+        tpot_s=quantiles(seen.tpot_s, seen.prompt),
+        inter_chunk_s=quantiles(seen.gaps_s),
+        e2e_s=quantiles(seen.e2e_s, seen.prompt),
+        decode_tok_s=quantiles(rates(seen.tpot_s)),
+        prefix_hit_rate=quotient(counters.prefix_cache_hits, counters.prefix_cache_queries),
+    )
+
+
+def _arm(name: str, info: ArmInfo, cells: Measured) -> ArmSummary:
+    seen = observe(cells)
+    counters = pool([cell.counters for cell, _ in cells])
+    return ArmSummary(
+        name=name,
+        method=info.method,
+        num_speculative_tokens=info.num_speculative_tokens,
+        cells=len(cells),
+        requests=len(seen),
+        prompts=len(seen.prompts),
+        acceptance=acceptance(counters, seen),
+        positions=positions(counters, seen),
+        unavailable=info.unavailable,
+    )
+
+
+def _categories(name: str, groups: Mapping[int, Measured]) -> list[CategoryRow]:
+    by_concurrency = {concurrency: observe(cells) for concurrency, cells in groups.items()}
+    everything = observe([item for cells in groups.values() for item in cells])
+    rows = []
+    for category in dict.fromkeys(everything.categories):
+        part = _of_category(everything, category)
+        told = with_payload(part)
+        payloads = len(told) > 0
+        rows.append(
+            CategoryRow(
+                arm=name,
+                category=category,
+                requests=len(part),
+                prompts=len(part.prompts),
+                acceptance_length=length_from_payloads(part),
+                draft_acceptance_rate=quotient(float(told.accepted.sum()), float(told.drafted.sum()))
+                if payloads
+                else None,
+                request_tok_s=tuple(
+                    RequestRate(concurrency=concurrency, tok_s=request_tok_s(_of_category(seen, category)))
+                    for concurrency, seen in by_concurrency.items()
+                ),
+            )
+        )
+    return rows
+
+
+def _of_category(seen: Observations, category: str) -> Observations:
+    return seen.where(name == category for name in seen.categories)
+
+
+def _equal_text(names: Sequence[str], baseline: str | None, valid: Grouped) -> tuple[EqualText, ...]:
+    if baseline is None:
+        return ()
+    by_arm = {name: texts([item for cells in valid.get(name, {}).values() for item in cells]) for name in names}
+    return tuple(
+        equal_text(name, by_arm[name], by_arm[baseline]) for name in names if name != baseline and valid.get(name)
+    )
