@@ -12,6 +12,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 from triton.runtime.interpreter import InterpreterBuilder
 
+from specdeck_triton_cpu.bfloat16 import narrow, widen
 from specdeck_triton_cpu.fast_tensor import (
     FLOATS,
     INT1,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
+BFLOAT16_STORAGE = np.dtype(np.uint16)
 _memory = interpreter._interpreter  # noqa: SLF001 - the compiled half of the interpreter
 _storage = interpreter._get_np_dtype  # noqa: SLF001
 
@@ -52,10 +54,14 @@ def cast_short(tensor: Any, dtype: Any) -> Any:
     source = tensor.dtype
     if source is dtype or source.name == dtype.name:
         return tensor
+    data = tensor.handle.data
+    if source.name == "bf16" and dtype.name == "fp32":
+        return make_tensor(widen(data), dtype, result_type(tensor, tensor, data, dtype))
+    if source.name == "fp32" and dtype.name == "bf16":
+        return make_tensor(narrow(data), dtype, result_type(tensor, tensor, data, dtype))
     plain = PLAIN.get(dtype.name)
     if plain is None or source.name not in PLAIN:
         return None
-    data = tensor.handle.data
     if data.dtype != PLAIN[source.name]:
         return None
     if plain.kind == "b":
@@ -64,7 +70,7 @@ def cast_short(tensor: Any, dtype: Any) -> Any:
         return None
     else:
         data = data.astype(plain)
-    return make_tensor(data, dtype, block_of(dtype, data.shape) if tensor.type.is_block() else dtype)
+    return make_tensor(data, dtype, result_type(tensor, tensor, data, dtype))
 
 
 def _cast(slow: Callable[..., Any]) -> Callable[..., Any]:
@@ -94,7 +100,7 @@ def _to(slow: Callable[..., Any]) -> Callable[..., Any]:
 
 def _fill(value: Any, element: Any, shape: tuple[int, ...]) -> Array | None:
     """Return `value`, a number or a tensor, as an array of `element`'s storage and `shape`; None if not plain."""
-    plain = PLAIN.get(element.name)
+    plain = BFLOAT16_STORAGE if element.name == "bf16" else PLAIN.get(element.name)
     if plain is None:
         return None
     if type(value) is tl.tensor:
@@ -116,7 +122,7 @@ def _mask(mask: Any, shape: tuple[int, ...]) -> Array | None:
         return None
     data = mask.handle.data
     if data.dtype != np.bool_:
-        data = data.astype(np.bool_)
+        return None
     if data.shape == shape:
         return data
     return np.broadcast_to(data, shape) if data.ndim <= len(shape) else None

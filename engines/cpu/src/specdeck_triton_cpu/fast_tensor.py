@@ -34,7 +34,9 @@ PLAIN: dict[str, np.dtype[Any]] = {
     "fp32": np.dtype(np.float32),
     "fp64": np.dtype(np.float64),
 }
-INTEGERS = {name: np.iinfo(kind) for name, kind in PLAIN.items() if kind.kind in "iu"}
+INTEGERS = {
+    name: (int(np.iinfo(kind).min), int(np.iinfo(kind).max)) for name, kind in PLAIN.items() if kind.kind in "iu"
+}
 FLOATS = ("fp32", "fp64")
 INT1 = tl.int1
 
@@ -126,7 +128,7 @@ def fits(value: Any, dtype: Any) -> bool:
     """Return whether a Python number takes part in an operation without changing the tensor's type."""
     if type(value) is int:
         bounds = INTEGERS.get(dtype.name)
-        return dtype.name in FLOATS if bounds is None else bounds.min <= value <= bounds.max
+        return dtype.name in FLOATS if bounds is None else bounds[0] <= value <= bounds[1]
     return type(value) is float and dtype.name in FLOATS
 
 
