@@ -49,8 +49,8 @@ class RunStore:
         """
         path = root / _checked(run.run_id, "run id")
         with storing(f"the run {run.run_id}", path):
+            root.mkdir(parents=True, exist_ok=True)
             try:
-                root.mkdir(parents=True, exist_ok=True)
                 path.mkdir()
             except FileExistsError as error:
                 raise SpecdeckError(

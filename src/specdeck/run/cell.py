@@ -109,6 +109,7 @@ async def measure_cell(
                 cache_method=cache.method,
                 loop_lag_p99_ms=load.loop_lag_p99_ms,
                 client_cores=load.client_cpu_s / load.duration_s if load.duration_s > 0 else None,
+                host_cpu_percent=host.use().cpu_percent,
             )
         ),
     ]

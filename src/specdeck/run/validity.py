@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from specdeck.telemetry.counters import Snapshot
 
 MIN_LAG_MS = 5.0
-LAG_SHARE_OF_GAP = 0.1
+LAG_SHARE_OF_GAP = 0.25
 CLIENT_CORE_LIMIT = 0.9
 SHORT_ANSWER_TOKENS = 16
 
@@ -48,6 +48,7 @@ class Facts:
     cache_method: str | None
     loop_lag_p99_ms: float | None
     client_cores: float | None
+    host_cpu_percent: float | None = None
 
 
 def check(facts: Facts) -> list[Finding]:
@@ -111,12 +112,17 @@ def _witnesses(facts: Facts) -> Iterable[Finding]:
         )
     if facts.restarted or any(record.error is not None for record in facts.records):
         return
-    for what, counted, ours in (*_usage_pairs(facts), *_payload_pairs(facts)):
-        if counted is not None and ours is not None and counted != ours:
-            yield invalid(
-                "contaminated",
-                f"the server counted {counted} {what}, our requests account for {ours}: other traffic, or a miscount",
-            )
+    differ = [
+        f"{what} {counted} against {ours}"
+        for what, counted, ours in (*_usage_pairs(facts), *_payload_pairs(facts))
+        if counted is not None and ours is not None and counted != ours
+    ]
+    if differ:
+        yield invalid(
+            "contaminated",
+            f"the server counted something else than our requests account for ({'; '.join(differ)}): other traffic on "
+            "the server, or a witness that miscounts",
+        )
 
 
 def _usage_pairs(facts: Facts) -> list[tuple[str, int | None, int | None]]:
@@ -188,11 +194,12 @@ def _cache(facts: Facts) -> Iterable[Finding]:
 def _client(facts: Facts) -> Iterable[Finding]:
     gap = median_gap_ms(facts.records)
     bound = max(MIN_LAG_MS, LAG_SHARE_OF_GAP * (gap or 0.0))
-    lag, cores = facts.loop_lag_p99_ms, facts.client_cores
+    lag, cores, busy = facts.loop_lag_p99_ms, facts.client_cores, facts.host_cpu_percent
     if lag is not None and lag > bound:
         yield warning(
             "client_limited",
-            f"the client's event loop was {lag:.1f} ms late (p99), more than {bound:.1f} ms: its times are that rough",
+            f"the client's event loop was {lag:.1f} ms late (p99), more than {bound:.1f} ms: its times are that rough"
+            + (f"; the host's CPUs were {busy:.0f} % busy" if busy is not None else ""),
         )
     if cores is not None and cores > CLIENT_CORE_LIMIT:
         yield warning("client_limited", f"the client used {cores:.2f} of one core: it may have been the limit")
