@@ -107,8 +107,8 @@ def _witnesses(facts: Facts) -> Iterable[Finding]:
     if gap:
         yield invalid(
             "per_position_sum",
-            f"accepted tokens by position sum to {gap:+d} less than the accepted tokens: rates do not add up to the "
-            "acceptance length",
+            f"the server counted {sum(facts.delta.accepted_per_pos or ())} accepted tokens by position against "
+            f"{facts.delta.accepted_tokens} in all: the rates do not add up to the acceptance length",
         )
     if facts.restarted or any(record.error is not None for record in facts.records):
         return

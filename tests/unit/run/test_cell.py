@@ -1,0 +1,235 @@
+"""A cell brackets its load between two idle readings; whatever goes wrong becomes a finding, never an exception."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+from support.fake_server import DRAFTED, STEPS, TOKENS, FakeServer, answer_events, serving
+
+from specdeck.load.client import Target
+from specdeck.load.prompts import Prompt
+from specdeck.results.schema import KvCache, Sampling
+from specdeck.results.store import RunStore
+from specdeck.run.cache import prepare_cache
+from specdeck.run.cell import CellSpec, Measured, measure_cell
+from specdeck.run.idle import wait_idle
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROMPTS = [Prompt(id=f"p-{i}", category="c", prompt=f"question {i}") for i in range(4)]
+
+
+def _spec(**changes: Any) -> CellSpec:
+    values: dict[str, Any] = {
+        "arm": "mtp",
+        "cell_id": "c2-r1",
+        "concurrency": 2,
+        "round": 1,
+        "order": 3,
+        "sampling": Sampling(temperature=0.0, max_tokens=TOKENS),
+        "method": "mtp",
+        "num_speculative_tokens": DRAFTED,
+        "request_timeout_s": 5,
+        "idle_timeout_s": 1.0,
+        **changes,
+    }
+    return CellSpec(**values)
+
+
+async def _measure(server: FakeServer, **changes: Any) -> Measured:
+    return await measure_cell(Target(server.base_url, "tiny"), PROMPTS, _spec(**changes))
+
+
+def _codes(measured: Measured) -> dict[str, str]:
+    """Findings by code, less `client_limited`: the double runs in the client's own process and may well slow it."""
+    found = {finding.code: finding.severity for finding in measured.cell.findings}
+    found.pop("client_limited", None)
+    return found
+
+
+async def test_a_sound_cell_is_whole_and_its_counters_are_its_own(tmp_path: Path) -> None:
+    async with serving(FakeServer(requests=11)) as server:
+        done: list[str] = []
+        measured = await measure_cell(Target(server.base_url, "tiny"), PROMPTS, _spec(), on_request=done.append)
+    cell = measured.cell
+    assert _codes(measured) == {}
+    assert (cell.status, cell.num_requests, cell.num_failed) == ("ok", 4, 0)
+    assert (cell.counters.drafts, cell.counters.requests_success) == (4 * STEPS, 4)
+    assert cell.counters.accepted_per_pos == (4 * STEPS, 4 * STEPS, 0)
+    assert (cell.arm, cell.order, cell.cache_policy, cell.cache_method) == ("mtp", 3, "cold", "salt")
+    assert cell.server_start_time == server.start_time
+    assert cell.client.requested_concurrency == 2
+    assert cell.host.cpu_percent is not None
+    assert sorted(done) == [prompt.id for prompt in PROMPTS]
+    assert (
+        f'request_success_total{{finished_reason="length",engine="0",model_name="tiny"}} {11.0}' in measured.before_text
+    )
+    assert (
+        f'request_success_total{{finished_reason="length",engine="0",model_name="tiny"}} {15.0}' in measured.after_text
+    )
+    assert cell.duration_s > 0
+
+
+async def test_every_request_of_a_cold_cell_carries_the_cells_own_salt_and_warm_ones_none() -> None:
+    async with serving(FakeServer()) as server:
+        await _measure(server)
+        await _measure(server)
+        warm = await _measure(server, cache_policy="warm")
+    salts = [body.get("cache_salt") for body in server.bodies]
+    assert salts[0] is not None
+    assert salts == [salts[0]] * 4 + [salts[4]] * 4 + [None] * 4
+    assert salts[0] != salts[4]
+    assert (warm.cell.cache_policy, warm.cell.cache_method) == ("warm", None)
+
+
+async def test_a_server_that_resets_its_cache_needs_no_salt_and_one_that_fails_to_gets_one() -> None:
+    async with serving(FakeServer(reset_answer={"success": True})) as server:
+        target = Target(server.base_url, "tiny")
+        measured = await _measure(server)
+        assert measured.cell.cache_method == "reset"
+        assert "cache_salt" not in server.bodies[0]
+        server.reset_answer = {"success": False}
+        state = await prepare_cache(target, "cold", None)
+        assert (state.method, bool(state.salt)) == ("salt", True)
+        assert (await prepare_cache(target, "cold", KvCache(enable_prefix_caching=False))).method == "disabled"
+    assert (await prepare_cache(target, "cold", None)).method == "salt", "a server that is gone is not our concern here"
+
+
+async def test_hits_in_a_cold_cell_are_told() -> None:
+    async with serving(FakeServer()) as server:
+
+        async def answer(request: web.Request, _body: dict[str, Any]) -> web.StreamResponse:
+            server.requests += 1
+            server.hits += 3
+            response: web.StreamResponse = await server.stream(request, answer_events(speculative=True))
+            return response
+
+        server.answer = answer
+        measured = await _measure(server)
+    assert _codes(measured) == {"cache_hits": "warning"}
+    assert measured.cell.status == "ok"
+
+
+async def test_foreign_requests_make_the_cell_invalid() -> None:
+    async with serving(FakeServer(delay_s=0.02)) as server:
+
+        async def intruder() -> None:
+            await asyncio.sleep(0.5)
+            server.requests += 1
+
+        measured, _ = await asyncio.gather(_measure(server, concurrency=1), intruder())
+    assert _codes(measured) == {"contaminated": "invalid"}
+    assert measured.cell.status == "invalid"
+
+
+async def test_a_server_that_is_busy_before_is_waited_for_and_told_when_it_stays_so() -> None:
+    async with serving(FakeServer(running=1)) as server:
+
+        async def release() -> None:
+            await asyncio.sleep(0.3)
+            server.running = 0
+
+        settled, _ = await asyncio.gather(wait_idle(Target(server.base_url, "tiny"), timeout_s=3), release())
+        assert settled.idle
+        server.running = 2
+        measured = await _measure(server, idle_timeout_s=0.3)
+    assert _codes(measured) == {"not_idle_before": "invalid", "not_idle_after": "invalid"}
+    assert "2 running" in measured.cell.findings[0].message
+
+
+async def test_counters_that_are_flushed_late_are_waited_for() -> None:
+    async with serving(FakeServer()) as server:
+
+        async def answer(request: web.Request, _body: dict[str, Any]) -> web.StreamResponse:
+            asyncio.get_running_loop().call_later(0.1, lambda: setattr(server, "requests", server.requests + 1))
+            response: web.StreamResponse = await server.stream(request, answer_events(speculative=True))
+            return response
+
+        server.answer = answer
+        measured = await _measure(server)
+    assert _codes(measured) == {}
+
+
+@pytest.mark.parametrize("how", ["start time", "counter fell"])
+async def test_a_restart_within_the_cell_leaves_no_counters(how: str) -> None:
+    async with serving(FakeServer(requests=50)) as server:
+
+        async def answer(request: web.Request, _body: dict[str, Any]) -> web.StreamResponse:
+            server.requests = 0
+            if how == "start time":
+                server.start_time += 60
+            response: web.StreamResponse = await server.stream(request, answer_events(speculative=True))
+            return response
+
+        server.answer = answer
+        measured = await _measure(server)
+    assert _codes(measured) == {"restarted": "invalid"}
+    assert measured.cell.counters.drafts is None
+
+
+async def test_another_model_behind_the_same_address_is_told() -> None:
+    async with serving(FakeServer()) as server:
+
+        async def answer(request: web.Request, _body: dict[str, Any]) -> web.StreamResponse:
+            server.model = "other"
+            server.requests += 1
+            response: web.StreamResponse = await server.stream(request, answer_events(speculative=True))
+            return response
+
+        server.answer = answer
+        measured = await _measure(server)
+    assert _codes(measured)["model_changed"] == "invalid"
+
+
+@pytest.mark.parametrize(
+    ("speculative", "method", "code"), [(False, "mtp", "no_draft_counters"), (True, None, "unexpected_drafts")]
+)
+async def test_an_arm_that_is_not_what_it_claims_is_told(speculative: bool, method: str | None, code: str) -> None:
+    async with serving(FakeServer(speculative=speculative)) as server:
+        measured = await _measure(server, method=method)
+    assert set(_codes(measured)) == {code}
+
+
+async def test_failed_requests_are_counted_and_invalidate_the_cell() -> None:
+    async def answer(_request: web.Request, _body: dict[str, Any]) -> web.Response:
+        return web.Response(status=500, text="broken")
+
+    async with serving(FakeServer(answer=answer)) as server:
+        measured = await _measure(server)
+    assert measured.cell.num_failed == 4
+    assert _codes(measured)["request_errors"] == "invalid"
+
+
+async def test_without_metrics_the_cell_is_measured_with_a_warning_and_metrics_that_vanish_invalidate_it() -> None:
+    def gone() -> str:
+        raise web.HTTPNotFound
+
+    async with serving(FakeServer(metrics=gone)) as server:
+        measured = await _measure(server, method=None)
+        assert _codes(measured) == {"no_metrics": "warning"}
+        assert (measured.before_text, measured.cell.counters.prompt_tokens, measured.cell.status) == ("", None, "ok")
+
+        async def answer(request: web.Request, _body: dict[str, Any]) -> web.StreamResponse:
+            server.metrics = gone
+            response: web.StreamResponse = await server.stream(request, answer_events(speculative=True))
+            return response
+
+        server.metrics, server.answer = None, answer
+        assert _codes(await _measure(server)) == {"metrics_lost": "invalid"}
+        server.metrics = lambda: "vllm:num_requests_running{ 3\n"
+        assert _codes(await _measure(server)) == {"metrics_damaged": "invalid"}
+
+
+async def test_a_measured_cell_goes_through_the_store_unchanged(tmp_path: Path) -> None:
+    from support.runs import run  # noqa: PLC0415
+
+    async with serving(FakeServer()) as server:
+        measured = await _measure(server)
+    with RunStore.create(tmp_path, run()) as store:
+        store.write_cell(measured.cell, measured.records, measured.before_text, measured.after_text)
+        assert store.cells()[0][0] == measured.cell
+        assert tuple(store.records("mtp", "c2-r1")) == measured.records
