@@ -220,7 +220,7 @@ async def test_without_metrics_the_cell_is_measured_with_a_warning_and_metrics_t
 
         server.metrics, server.answer = None, answer
         assert _codes(await _measure(server)) == {"metrics_lost": "invalid"}
-        server.metrics = lambda: "vllm:num_requests_running{ 3\n"
+        server.metrics, server.answer = (lambda: "vllm:num_requests_running{ 3\n"), None
         assert _codes(await _measure(server)) == {"metrics_damaged": "invalid"}
 
 
