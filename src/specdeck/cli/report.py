@@ -1,0 +1,173 @@
+"""`specdeck report`: the tables, pictures and pages of a run, made from its stored cells."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from typing import TYPE_CHECKING
+
+import typer
+
+from specdeck.errors import EXIT_UNMEASURABLE, SpecdeckError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from specdeck.results.schema import Run
+    from specdeck.stats.model import Summary
+
+
+class Format(enum.StrEnum):
+    """What `--format` prints instead of writing the report's files."""
+
+    TERMINAL = "terminal"
+    MARKDOWN = "markdown"
+    HTML = "html"
+    JSON = "json"
+    README = "readme"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("report")(report)
+
+
+def report(
+    run_dir: Path = typer.Argument(..., metavar="RUN", help="Folder of a run, or its name in results/measured."),
+    output: Format | None = typer.Option(None, "--format", help="Print only this, write nothing."),
+    check: Path | None = typer.Option(
+        None, help="Fail when the table between the markers of this document is not the run's (--format readme)."
+    ),
+    update: Path | None = typer.Option(
+        None, help="Put the table between the markers of this document (--format readme)."
+    ),
+) -> None:
+    """Write summary.json, tables, pictures, report.md and report.html of RUN and print the tables."""
+    from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for what a report needs
+
+    if output is not Format.README and (check or update):
+        raise SpecdeckError(
+            "--check and --update concern the table for a document", where="--format", fix="add --format readme"
+        )
+    folder = _run_folder(run_dir)
+    if output is None:
+        summary = report_run(folder, Console())
+    else:
+        run, summary = load(folder)
+        if output is Format.README and (check or update):
+            _document(folder, run, summary, check=check, update=update)
+        else:
+            _print(folder, run, summary, output)
+    if not summary.rows:
+        raise typer.Exit(EXIT_UNMEASURABLE)
+
+
+def load(run_dir: Path) -> tuple[Run, Summary]:
+    """Read a run and its cells, and compute its figures.
+
+    Raises:
+        SpecdeckError: there is no run, or a file of it is damaged; it is named.
+    """
+    from specdeck.results.store import RunStore  # noqa: PLC0415
+    from specdeck.stats.summary import summarize  # noqa: PLC0415
+
+    store = RunStore.open(run_dir)
+    cells = [(cell, store.records(cell.arm, cell.cell_id)) for cell, _ in store.cells()]
+    run = store.run()
+    return run, summarize(run, cells)
+
+
+def report_run(run_dir: Path, console: Console) -> Summary:
+    """Write every file of the report into the run's folder, print the tables and where the page is.
+
+    Raises:
+        SpecdeckError: the run cannot be read, or the report cannot be written.
+    """
+    from specdeck.report import write_all  # noqa: PLC0415
+    from specdeck.report.terminal import print_summary  # noqa: PLC0415
+
+    run, summary = load(run_dir)
+    written = write_all(run_dir, run, summary)
+    print_summary(summary, console)
+    page = next(path for path in written if path.suffix == ".html")
+    console.print(
+        f"\nwritten: {_shown(page)} and {len(written) - 1} files beside it",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+    return summary
+
+
+def _print(folder: Path, run: Run, summary: Summary, output: Format) -> None:
+    if output is Format.TERMINAL:
+        from rich.console import Console  # noqa: PLC0415
+
+        from specdeck.report.terminal import print_summary  # noqa: PLC0415
+
+        print_summary(summary, Console())
+        return
+    typer.echo(_text(folder, run, summary, output), nl=False)
+
+
+def _text(folder: Path, run: Run, summary: Summary, output: Format) -> str:
+    if output is Format.JSON:
+        from specdeck.report.write import as_json  # noqa: PLC0415
+
+        return as_json(summary)
+    if output is Format.HTML:
+        from specdeck.report import html  # noqa: PLC0415
+
+        return html.render(run, summary)
+    if output is Format.MARKDOWN:
+        from specdeck.report import markdown  # noqa: PLC0415
+        from specdeck.report.pictures import PICTURES  # noqa: PLC0415
+
+        return markdown.render(run, summary, [p.file for p in PICTURES if (folder / p.file).is_file()])
+    from specdeck.report.readme import snippet  # noqa: PLC0415
+
+    return snippet(run, summary, _shown(folder))
+
+
+def _document(folder: Path, run: Run, summary: Summary, *, check: Path | None, update: Path | None) -> None:
+    from specdeck.report import readme  # noqa: PLC0415
+    from specdeck.results.atomic import replace_file, storing  # noqa: PLC0415
+
+    text = _text(folder, run, summary, Format.README)
+    for path in filter(None, (update, check)):
+        try:
+            old = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SpecdeckError(
+                f"the document cannot be read: {error}", where=str(path), fix="name a text file that has the markers"
+            ) from error
+        if path is update:
+            with storing("the document", path):
+                replace_file(path, readme.replace_between_markers(old, text).encode())
+        else:
+            command = f"specdeck report {_shown(folder)} --format readme --update {path}"
+            readme.check(old, text, where=str(path), command=command)
+
+
+def _run_folder(given: Path) -> Path:
+    """A folder as given, or the run of that name in results/measured."""
+    if given.is_dir():
+        return given
+    from specdeck.paths import repo_root  # noqa: PLC0415
+
+    measured = repo_root() / "results" / "measured"
+    if given.name == str(given) and (measured / given).is_dir():
+        return measured / given
+    runs = sorted((path.parent for path in measured.glob("*/run.json")), key=lambda path: path.stat().st_mtime)
+    newest = f"specdeck report {runs[-1].name}" if runs else "measure something first: make bench"
+    raise SpecdeckError("there is no such run", where=str(given), fix=newest)
+
+
+def _shown(path: Path) -> str:
+    """A path relative to the checkout where it is inside, as documents and readers want it."""
+    from specdeck.paths import repo_root  # noqa: PLC0415
+
+    try:
+        return path.resolve().relative_to(repo_root()).as_posix()
+    except (ValueError, SpecdeckError):
+        return str(path)

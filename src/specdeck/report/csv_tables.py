@@ -1,0 +1,134 @@
+"""The figures as CSV with raw numbers: units in the column names, missing is empty, one file a subject."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from specdeck.stats.model import Estimate, Interval, Summary
+
+    Value = str | int | float | None
+
+
+def render(summary: Summary) -> dict[str, str]:
+    """Return file name to content: arms.csv, per_position.csv, per_category.csv, latency.csv."""
+    return {
+        "arms.csv": _arms(summary),
+        "per_position.csv": _positions(summary),
+        "per_category.csv": _categories(summary),
+        "latency.csv": _latency(summary),
+    }
+
+
+def _arms(summary: Summary) -> str:
+    head = (
+        "arm", "concurrency", "rounds", "requests", "failed", "prompts", "duration_s", "completion_tokens",
+        "mean_completion_tokens", "output_tok_s", "output_tok_s_min", "output_tok_s_max", "output_tok_s_lo",
+        "output_tok_s_hi", "ratio", "ratio_lo", "ratio_hi", "ratio_prompts", "acceptance_length",
+        "acceptance_length_lo", "acceptance_length_hi", "acceptance_length_counters", "acceptance_length_payloads",
+        "draft_acceptance_rate", "drafts", "draft_tokens", "accepted_tokens", "prefix_hit_rate", "throughput_notice",
+    )  # fmt: skip
+    return _write(
+        head,
+        (
+            (
+                row.arm, row.concurrency, row.rounds, row.requests, row.failed, row.prompts, row.duration_s,
+                row.completion_tokens, row.mean_completion_tokens, row.output_tok_s.value,
+                row.output_tok_s.spread.min if row.output_tok_s.spread else None,
+                row.output_tok_s.spread.max if row.output_tok_s.spread else None,
+                *_bounds(row.output_tok_s.interval),
+                row.ratio.value if row.ratio else None, *_bounds(row.ratio.interval if row.ratio else None),
+                row.ratio.interval.prompts if row.ratio and row.ratio.interval else None,
+                *_figure(row.acceptance.length), row.acceptance.length_from_counters,
+                row.acceptance.length_from_payloads, row.acceptance.draft_acceptance_rate, row.acceptance.drafts,
+                row.acceptance.draft_tokens, row.acceptance.accepted_tokens, row.prefix_hit_rate,
+                summary.throughput_notice,
+            )
+            for row in summary.rows
+        ),
+    )  # fmt: skip
+
+
+def _positions(summary: Summary) -> str:
+    return _write(
+        ("arm", "num_speculative_tokens", "position", "rate", "rate_lo", "rate_hi", "prompts"),
+        (
+            (
+                arm.name,
+                arm.num_speculative_tokens,
+                p.position,
+                *_figure(p.rate),
+                p.rate.interval.prompts if p.rate.interval else None,
+            )
+            for arm in summary.arms
+            for p in arm.positions
+        ),
+    )
+
+
+def _categories(summary: Summary) -> str:
+    head = (
+        "arm", "category", "concurrency", "requests_all_concurrencies", "prompts", "acceptance_length",
+        "acceptance_length_lo", "acceptance_length_hi", "draft_acceptance_rate", "request_tok_s", "throughput_notice",
+    )  # fmt: skip
+    return _write(
+        head,
+        (
+            (
+                row.arm, row.category, rate.concurrency, row.requests, row.prompts, *_figure(row.acceptance_length),
+                row.draft_acceptance_rate, rate.tok_s, summary.throughput_notice,
+            )
+            for row in summary.categories
+            for rate in row.request_tok_s
+        ),
+    )  # fmt: skip
+
+
+def _latency(summary: Summary) -> str:
+    return _write(
+        ("arm", "concurrency", "metric", "n", "p50", "p50_lo", "p50_hi", "p99", "p99_near_max", "throughput_notice"),
+        (
+            (
+                row.arm, row.concurrency, metric, found.n, found.p50, *_bounds(found.p50_interval), found.p99,
+                str(found.p99_near_max).lower(), summary.throughput_notice,
+            )
+            for row in summary.rows
+            for metric, found in (
+                ("ttft_s", row.ttft_s),
+                ("tpot_s", row.tpot_s),
+                ("inter_chunk_s", row.inter_chunk_s),
+                ("e2e_s", row.e2e_s),
+                ("decode_tok_s", row.decode_tok_s),
+            )
+        ),
+    )  # fmt: skip
+
+
+def _bounds(interval: Interval | None) -> tuple[float | None, float | None]:
+    return (None, None) if interval is None else (interval.lo, interval.hi)
+
+
+def _figure(estimate: Estimate) -> tuple[float | None, float | None, float | None]:
+    return (estimate.value, *_bounds(estimate.interval))
+
+
+def _write(head: Sequence[str], rows: Iterable[Sequence[Value]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows([_cell(value) for value in row] for row in rows)
+    return out.getvalue()
+
+
+def _cell(value: Value) -> str:
+    """Nine significant digits are more than was measured. A name that a spreadsheet would run gets a quote."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    text = str(value)
+    return f"'{text}" if isinstance(value, str) and text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
