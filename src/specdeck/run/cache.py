@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from specdeck.load.client import Target
     from specdeck.results.schema import KvCache
 
-RESET_ATTEMPTS = 5
+RESET_ATTEMPTS = 4
 RESET_TIMEOUT_S = 20.0
 
 
@@ -54,13 +54,13 @@ async def _reset(target: Target) -> bool:
             aiohttp.ClientSession(headers=target.auth_headers) as session,
         ):
             for attempt in range(RESET_ATTEMPTS):
+                await asyncio.sleep(0.1 * (2**attempt - 1))
                 async with session.post(f"{target.root_url}/reset_prefix_cache") as response:
                     if response.status != 200:
                         return False
                     answer = orjson.loads(await response.read())
                 if isinstance(answer, dict) and answer.get("success") is True:
                     return True
-                await asyncio.sleep(0.1 * 2**attempt)
     except (TimeoutError, aiohttp.ClientError, OSError, orjson.JSONDecodeError):
         return False
     return False
