@@ -86,9 +86,7 @@ class Launch:
         for hook in self.kernel.pre_run_hooks:
             hook(*args, **keywords)
         bound = self.bind(args, keywords)
-        values = {
-            name: value if name in self.constexprs else _convert(value) for name, value in bound.items()
-        }
+        values = {name: value if name in self.constexprs else _convert(value) for name, value in bound.items()}
         extent = grid(values) if callable(grid) else grid
         if len(extent) > 3:
             raise AssertionError("grid must have at most 3 dimensions")

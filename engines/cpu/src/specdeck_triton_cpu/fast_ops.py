@@ -15,7 +15,6 @@ from triton.runtime.interpreter import InterpreterBuilder
 from specdeck_triton_cpu.bfloat16 import narrow, widen
 from specdeck_triton_cpu.fast_tensor import (
     FLOATS,
-    INT1,
     INTEGERS,
     PLAIN,
     Promotion,
@@ -85,9 +84,7 @@ def _cast(slow: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _to(slow: Callable[..., Any]) -> Callable[..., Any]:
-    def to(
-        self: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False, **keywords: Any
-    ) -> Any:
+    def to(self: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = False, **keywords: Any) -> Any:
         wanted = _value(dtype)
         if fp_downcast_rounding is None and not bitcast and isinstance(wanted, tl.dtype) and not wanted.is_block():
             found = cast_short(self, wanted)
