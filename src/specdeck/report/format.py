@@ -13,13 +13,13 @@ MISSING = "–"
 
 
 def significant(value: float | None, digits: int = 3) -> str:
-    """Write with so many significant digits and no exponent: 0.00123, 1.23, 12.3, 123, 1234."""
+    """Write with so many significant digits, at least the whole part, no exponent: 0.00123, 1.23, 12.3, 123, 1234."""
     if value is None:
         return MISSING
     if value == 0:
         return "0"
-    places = digits - 1 - math.floor(math.log10(abs(value)))
-    return f"{round(value, places):.{max(places, 0)}f}"
+    places = max(digits - 1 - math.floor(math.log10(abs(value))), 0)
+    return f"{value:.{places}f}"
 
 
 def fixed(value: float | None, places: int) -> str:

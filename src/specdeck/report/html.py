@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from specdeck.report.definitions import DEFINITIONS
 from specdeck.report.findings import finding_lines
+from specdeck.report.format import clean
 from specdeck.report.headline import headline
 from specdeck.report.origin import origin
 from specdeck.report.page_style import STYLE
@@ -29,7 +30,7 @@ _ILLUSTRATES = {"acceptance": "positions", "throughput": "throughput"}
 def render(run: Run, summary: Summary) -> str:
     """Return the whole page."""
     pictures = {_ILLUSTRATES[p.name]: p for p in PICTURES}
-    name = f"{summary.recipe}: {summary.plan}"
+    name = f"{clean(summary.recipe)}: {clean(summary.plan)}"
     body = [
         f'<p class="run">{_text(name)} · {_text(summary.created_at[:10])}</p>',
         f"<h1>{_quiet_brackets(headline(summary))}</h1>",

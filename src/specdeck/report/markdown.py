@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from specdeck.report.definitions import DEFINITIONS
 from specdeck.report.findings import finding_lines
+from specdeck.report.format import clean
 from specdeck.report.headline import headline
 from specdeck.report.origin import origin
 from specdeck.report.pictures import PICTURES
@@ -33,7 +34,7 @@ def escape(text: str) -> str:
 
 def render(run: Run, summary: Summary, pictures: Collection[str] = ()) -> str:
     """Return report.md. `pictures` names the image files that lie beside it."""
-    parts = [f"# {escape(summary.recipe)}: {escape(summary.plan)}", escape(headline(summary))]
+    parts = [f"# {escape(clean(summary.recipe))}: {escape(clean(summary.plan))}", escape(headline(summary))]
     for table in tables(summary):
         parts += [f"## {escape(_title(table))}", render_table(table)]
         parts += ["\n".join(f"- {escape(note)}" for note in table.notes)] if table.notes else []

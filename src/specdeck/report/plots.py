@@ -6,7 +6,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from specdeck.report.format import significant
+from specdeck.report.format import clean, significant
 from specdeck.report.headline import arm_label
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ WIDTH_IN, HEIGHT_IN = 5.6, 3.9
 MAX_LABELLED_BARS = 16
 MAX_NAME = 24
 LABEL_WIDTH, LABEL_HALF = 1.6, 8.0
+LEGEND_CHARACTERS = 60
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,12 @@ def _throughput(axes: Any, summary: Summary, theme: Theme) -> bool:
     axes.set_xlabel("concurrency (requests in flight)")
     axes.set_ylabel("output tok/s")
     axes.figure.legend(
-        loc="outside lower center", ncols=min(len(arms), 4), frameon=False, fontsize=9.5, handlelength=1, handleheight=1
+        loc="outside lower center",
+        ncols=_legend_columns([_short(arm_label(arm)) for arm in arms]),
+        frameon=False,
+        fontsize=9.5,
+        handlelength=1,
+        handleheight=1,
     )
     rounds = max(row.rounds for row in rows)
     below = (
@@ -163,6 +169,11 @@ def _throughput(axes: Any, summary: Summary, theme: Theme) -> bool:
     title = "Output throughput"
     _titles(axes, f"{title}\n{summary.throughput_notice}" if summary.throughput_notice else title, below, theme)
     return True
+
+
+def _legend_columns(labels: Sequence[str]) -> int:
+    """As many columns as fit below the picture, at about LEGEND_CHARACTERS to a line."""
+    return max(1, min(len(labels), LEGEND_CHARACTERS // (max(map(len, labels)) + 5)))
 
 
 def _titles(axes: Any, title: str, below: str, theme: Theme) -> None:
@@ -192,7 +203,7 @@ def _label_heights(curves: Sequence[tuple[list[float], list[float]]]) -> list[fl
     placed: list[tuple[float, float]] = []
     for number, (xs, ys) in enumerate(curves):
         start, end = xs[-1] + 0.1, xs[-1] + LABEL_WIDTH * max(1.0, max(c[0][-1] for c in curves) / 7)
-        taken = [(y, y) for x, y in placed if x + LABEL_WIDTH > start]
+        taken = [(y - LABEL_HALF, y + LABEL_HALF) for x, y in placed if x + LABEL_WIDTH > start]
         for other, (other_xs, other_ys) in enumerate(curves):
             reach = min(end, other_xs[-1])
             if other != number and reach > start:
@@ -216,7 +227,7 @@ def _height(xs: Sequence[float], ys: Sequence[float], at: float) -> float:
 
 
 def _where(summary: Summary) -> str:
-    return _short(summary.recipe)
+    return _short(clean(summary.recipe))
 
 
 def _short(text: str) -> str:
