@@ -119,7 +119,7 @@ def build_command(
         "--served-model-name", served_model,
         "--host", host,
         "--port", str(port),
-        *_options(serve, root),
+        *_options(serve, root, drafting=arm.method is not None),
     ]  # fmt: skip
     if arm.method is not None:
         argv += ["--speculative-config", _json(_speculative(arm, drafter, models.get("drafter"), folders))]
@@ -201,10 +201,12 @@ def _entry(model: str, *, managed: bool) -> list[str]:
     return ["-m", "vllm.entrypoints.cli.main", "serve", model]
 
 
-def _options(serve: Serve, root: Path) -> list[str]:
+def _options(serve: Serve, root: Path, *, drafting: bool) -> list[str]:
+    # vLLM refuses per-request speculative metrics where nothing drafts.
+    elsewhere = {"env", "extra", "served_model_name", *([] if drafting else ["per_request_spec_decode_metrics"])}
     words: list[str] = []
     for name, value in serve:
-        if name in ("env", "extra", "served_model_name"):
+        if name in elsewhere:
             continue
         if name == "chat_template" and value is not None:
             value = str(root / value) if (root / value).is_file() else value  # noqa: PLW2901

@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 TAIL_BYTES = 64 * 1024
@@ -44,6 +44,21 @@ _PLAIN = re.compile(
     r"error: (?:unrecognized arguments|argument |the following arguments|ambiguous option)|No module named|"
     r"Fatal Python error|Segmentation fault|terminate called|Bus error|Illegal instruction|Killed$|core dumped|"
     r"No space left on device|cannot open shared object file"
+)
+_ADVICE = (
+    (
+        "No module named 'vllm",
+        "name a Python that has vLLM with --python, or run: .venv/bin/python -m specdeck engine setup",
+    ),
+    ("unrecognized arguments", "this vLLM does not know that option: remove it from serve in the recipe"),
+    ("No space left on device", "free some space (df -h) and try again"),
+    ("Address already in use", "choose another port with --port"),
+    ("out of memory", "lower serve.max_model_len, serve.max_num_seqs or serve.gpu_memory_utilization"),
+    ("No available memory for the cache blocks", "lower serve.max_model_len, or raise serve.gpu_memory_utilization"),
+    ("larger than the available KV cache memory", "lower serve.max_model_len, or raise serve.gpu_memory_utilization"),
+    ("Free memory on device", "stop what else uses the GPU (nvidia-smi), or lower serve.gpu_memory_utilization"),
+    ("does not support: DFlash", "DFlash2 needs the V2 model runner, which needs Triton: check the engine environment"),
+    ("does not recognize this architecture", "this vLLM or its transformers is too old for the checkpoint"),
 )
 _BORING = re.compile(r"Route: |Available routes|^\s*$|█|▄|^\s*warnings\.warn|GET /health|GET /metrics")
 
@@ -102,10 +117,14 @@ class LogReader:
             self._kept += len(block)
         return fresh
 
+    def all_lines(self) -> list[str]:
+        """Return what has been read; of a very long log the beginning and the last 400 lines."""
+        return self.lines if self._kept < HEAD_BYTES else [*self.lines, *self.recent]
 
-def interesting(lines: Sequence[str]) -> str | None:
+
+def interesting(lines: Iterable[str]) -> str | None:
     """Return the last line that says something, shortened and without its prefix; None when there is none."""
-    for line in reversed(lines):
+    for line in reversed(list(lines)):
         text = split(line.rsplit("\r", 1)[-1])[2].strip()
         if text and not _BORING.search(text):
             return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
@@ -193,3 +212,13 @@ def _continues(text: str) -> bool:
 
 def _is_wrapper(message: str) -> bool:
     return any(word in message for word in _WRAPPERS)
+
+
+def advice(cause: str | None, exit_status: int | None = None) -> str | None:
+    """Return what to do about a known cause; None for one that is not known."""
+    for text, fix in _ADVICE:
+        if cause and text.lower() in cause.lower():
+            return fix
+    if cause is None and exit_status == -9:
+        return "it was killed, most likely for want of memory: see `dmesg | grep -i oom`, and free some"
+    return None
