@@ -60,7 +60,7 @@ _ADVICE = (
     ("does not support: DFlash", "DFlash2 needs the V2 model runner, which needs Triton: check the engine environment"),
     ("does not recognize this architecture", "this vLLM or its transformers is too old for the checkpoint"),
 )
-_BORING = re.compile(r"Route: |Available routes|^\s*$|█|▄|^\s*warnings\.warn|GET /health|GET /metrics")
+_BORING = re.compile(r"Route: |Available routes|^\s*$|█|▄|warnings\.warn|Warning: |^INFO: +\d|GET /(?:health|metrics)")
 
 
 def split(line: str) -> tuple[str, str, str]:

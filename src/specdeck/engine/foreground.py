@@ -1,0 +1,142 @@
+"""Serves one arm in the foreground: the log on the terminal, a line when it is proved, everything gone at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+from typing import TYPE_CHECKING, Any
+
+from specdeck.engine.local import LocalServer, start_local
+from specdeck.engine.logs import LogReader, advice, first_error
+from specdeck.engine.readiness import prove_ready
+from specdeck.errors import EXIT_FAILED, EXIT_OK, EXIT_UNMEASURABLE, SpecdeckError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from specdeck.engine.claims import Expectation
+    from specdeck.engine.command import EngineCommand
+
+_FOLLOW_S = 0.2
+
+
+async def serve_foreground(
+    command: EngineCommand,
+    expectation: Expectation,
+    log_path: Path,
+    *,
+    timeout_s: float,
+    say: Callable[[str], None],
+) -> int:
+    """Serve until a signal comes (SIGINT, SIGTERM, SIGHUP) or the server ends.
+
+    Returns:
+        The exit status: 0 when stopped after it was ready, 2 when stopped before.
+
+    Raises:
+        SpecdeckError: it could not start, was not what it claims, or ended by itself (exit code 1).
+    """
+    asked = asyncio.Event()
+    server: LocalServer | None = None
+
+    def stop() -> None:
+        if asked.is_set() and server is not None:
+            hurry.append(asyncio.ensure_future(server.stop(now=True)))
+        asked.set()
+
+    hurry: list[asyncio.Future[None]] = []
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop)
+    server = await start_local(command, log_path, port=command.port)
+    follower = asyncio.create_task(_follow(server, say))
+    try:
+        return await _serve(server, command, expectation, asked, timeout_s, say)
+    finally:
+        try:
+            await server.stop()
+            await asyncio.gather(*hurry)
+        finally:
+            follower.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await follower
+
+
+async def _serve(
+    server: LocalServer,
+    command: EngineCommand,
+    expectation: Expectation,
+    asked: asyncio.Event,
+    timeout_s: float,
+    say: Callable[[str], None],
+) -> int:
+    stopping = asyncio.create_task(asked.wait())
+    ready = asyncio.create_task(
+        # The log itself is on the terminal: its lines need no repeating as progress.
+        prove_ready(server, expectation, timeout_s=timeout_s, progress=lambda _text: None)
+    )
+    try:
+        await asyncio.wait({stopping, ready}, return_when=asyncio.FIRST_COMPLETED)
+        if not ready.done():
+            say("specdeck: stopped before the server was ready")
+            return EXIT_UNMEASURABLE
+        say(announcement(command, ready.result(), key=server.api_key is not None))
+        while not stopping.done():
+            await asyncio.wait({stopping}, timeout=_FOLLOW_S)
+            status = server.exit_status()
+            if status is not None and not stopping.done():
+                raise _ended(server, status)
+        say("specdeck: stopping the server")
+        return EXIT_OK
+    finally:
+        for task in (stopping, ready):
+            task.cancel()
+        await asyncio.gather(stopping, ready, return_exceptions=True)
+
+
+def announcement(command: EngineCommand, proof: dict[str, Any], *, key: bool) -> str:
+    """Return the lines that say that an arm is ready and how to use it."""
+    drafter = f", {proof['drafter_architecture']}" if proof["drafter_architecture"] else ""
+    n = proof["num_speculative_tokens"]
+    url = f"{proof['base_url']}/v1"
+    body = json.dumps({"model": command.served_model, "messages": [{"role": "user", "content": "Hello"}]})
+    headers = "-H 'Content-Type: application/json'" + (' -H "Authorization: Bearer $VLLM_API_KEY"' if key else "")
+    return "\n".join(
+        [
+            f"specdeck: ready after {proof['ready_s']:.0f} s, and it is arm {command.arm}"
+            + (f" ({n} draft tokens a step{drafter})" if n else " (no drafter)"),
+            f"  URL    {url}",
+            f"  model  {command.served_model}",
+            f"  try    curl {url}/chat/completions {headers} -d '{body}'",
+            "  stop   Ctrl-C",
+        ]
+    )
+
+
+async def _follow(server: LocalServer, say: Callable[[str], None]) -> None:
+    """Copy the log to the terminal as it grows, to its end."""
+    reader = LogReader(server.log_path)
+    try:
+        while True:
+            for line in reader.new():
+                say(line)
+            await asyncio.sleep(_FOLLOW_S)
+    finally:
+        for line in reader.new():
+            say(line)
+
+
+def _ended(server: LocalServer, status: int) -> SpecdeckError:
+    reader = LogReader(server.log_path)
+    reader.new()
+    cause = first_error(reader.all_lines())
+    how = f"was ended by signal {-status}" if status < 0 else f"ended by itself with exit status {status}"
+    return SpecdeckError(
+        f"the server {how}" + (f"\n  first error: {cause}" if cause else ""),
+        where=str(server.log_path),
+        fix=advice(cause, status) or f"read the log: less {server.log_path}",
+        exit_code=EXIT_FAILED,
+    )
