@@ -5,12 +5,13 @@ length = 1 + accepted / drafts; draft acceptance rate = accepted / draft tokens;
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from specdeck.results.schema import CounterDelta
-from specdeck.stats.bootstrap import cluster_interval
+from specdeck.stats.bootstrap import MIN_PROMPTS, cluster_interval, percentile_interval, resample_sums
 from specdeck.stats.model import Acceptance, Estimate, Interval, Position
 from specdeck.stats.observations import quotient
 
@@ -108,23 +109,23 @@ def positions(counters: CounterDelta, seen: Observations) -> tuple[Position, ...
         steps = float(sums[:, 0].sum())
         rates = tuple(float(sums[:, i].sum()) / steps for i in range(1, width + 1)) if steps else ()
     return tuple(
-        Position(position=i, rate=Estimate(value=rate, interval=_position_interval(sums, i)))
-        for i, rate in enumerate(rates, start=1)
+        Position(position=i, rate=Estimate(value=rate, interval=interval))
+        for i, (rate, interval) in enumerate(zip_longest(rates, _position_intervals(sums)[: len(rates)]), start=1)
     )
 
 
-def _position_interval(sums: FloatArray, position: int) -> Interval | None:
-    if position >= sums.shape[1]:
-        return None
-    return cluster_interval(sums[:, [position, 0]], _quotient)
+def _position_intervals(sums: FloatArray) -> list[Interval | None]:
+    """One interval a position, from columns steps, accepted at 1, accepted at 2, …; all from the same draws."""
+    if len(sums) < MIN_PROMPTS:
+        return []
+    drawn = resample_sums(sums)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rates = drawn[:, 1:] / drawn[:, :1]
+    return [percentile_interval(column, len(sums)) for column in rates.T]
 
 
 def _length(sums: FloatArray) -> FloatArray:
     return 1 + sums[:, 0] / sums[:, 1]
-
-
-def _quotient(sums: FloatArray) -> FloatArray:
-    return sums[:, 0] / sums[:, 1]
 
 
 def _sum(values: Iterable[int | None]) -> int | None:

@@ -30,10 +30,26 @@ MIN_PROMPTS = 6
 """Below six prompts even [smallest, largest] covers a median in less than 95 % of samples (1 - 2 / 2**n)."""
 MAX_QUANTILE_VALUES = 50_000
 _CHUNK_ELEMENTS = 2_000_000
+_KEPT_ELEMENTS = 10_000_000
 
 
 def resample_counts(clusters: int, resamples: int, seed: int) -> Iterator[FloatArray]:
-    """Yield how often each cluster was drawn, in chunks of shape (rows, clusters); each row sums to `clusters`."""
+    """Yield how often each cluster was drawn, in parts of shape (rows, clusters); each row sums to `clusters`."""
+    if clusters * resamples <= _KEPT_ELEMENTS:
+        yield _kept_counts(clusters, resamples, seed)
+    else:
+        yield from _draw(clusters, resamples, seed)
+
+
+@lru_cache(maxsize=4)
+def _kept_counts(clusters: int, resamples: int, seed: int) -> FloatArray:
+    """All draws at once. A report needs the same ones for each of its figures, and drawing is most of the work."""
+    counts = np.concatenate(list(_draw(clusters, resamples, seed)))
+    counts.flags.writeable = False
+    return counts
+
+
+def _draw(clusters: int, resamples: int, seed: int) -> Iterator[FloatArray]:
     generator = np.random.default_rng(seed)
     rows = max(1, _CHUNK_ELEMENTS // clusters)
     for start in range(0, resamples, rows):
