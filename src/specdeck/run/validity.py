@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from specdeck.telemetry.counters import Snapshot
 
 MIN_LAG_MS = 5.0
-LAG_SHARE_OF_GAP = 0.25
+LAG_SHARE_OF_GAP = 0.5
 CLIENT_CORE_LIMIT = 0.9
 SHORT_ANSWER_TOKENS = 16
 
@@ -126,6 +126,11 @@ def _witnesses(facts: Facts) -> Iterable[Finding]:
 
 
 def _usage_pairs(facts: Facts) -> list[tuple[str, int | None, int | None]]:
+    """What vLLM 0.32 counts alike on both sides, exactly.
+
+    The prompt counter and usage both include cached tokens; an end-of-sequence token counts as generated. A request
+    that is aborted adds to the token counters and to drafts, but never to the finished requests.
+    """
     delta, records = facts.delta, facts.records
     return [
         ("finished requests", delta.requests_success, len(records)),
@@ -138,13 +143,17 @@ def _payload_pairs(facts: Facts) -> list[tuple[str, int | None, int | None]]:
     payloads = [record.spec for record in facts.records if record.spec is not None]
     if not payloads or len(payloads) < len(facts.records):
         return []
+    # Both count a verification step before stop strings and max_tokens cut it, so accepted tokens may exceed usage.
     delta = facts.delta
     pairs: list[tuple[str, int | None, int | None]] = [
         ("drafts", delta.drafts, sum(payload.num_spec_steps for payload in payloads)),
         ("draft tokens", delta.draft_tokens, sum(payload.num_draft_tokens for payload in payloads)),
         ("accepted tokens", delta.accepted_tokens, sum(payload.num_accepted_draft_tokens for payload in payloads)),
     ]
-    for position, counted in enumerate(delta.accepted_per_pos or ()):
+    positions = delta.accepted_per_pos or ()
+    if any(len(payload.acceptance_histogram) <= len(positions) for payload in payloads):
+        return pairs
+    for position, counted in enumerate(positions):
         reached = sum(sum(payload.acceptance_histogram[position + 1 :]) for payload in payloads)
         pairs.append((f"tokens accepted at position {position}", counted, reached))
     return pairs

@@ -215,7 +215,7 @@ async def test_a_stream_that_never_ends_is_cut_off_at_the_time_limit() -> None:
     assert record.error is not None
     assert record.error.kind == "timeout"
     assert record.text.startswith("xxx")
-    assert 0.3 <= record.end_s < 1.5
+    assert 0.3 <= record.end_s < 5
 
 
 async def test_a_connection_that_lingers_after_done_does_not_delay_or_spoil_the_answer() -> None:
@@ -229,7 +229,7 @@ async def test_a_connection_that_lingers_after_done_does_not_delay_or_spoil_the_
     async with serving(FakeServer(answer=answer)) as server:
         outcome = await _run(server)
     assert outcome.records[0].error is None
-    assert outcome.records[0].end_s < 2
+    assert outcome.records[0].end_s < 3.5
 
 
 async def test_error_messages_never_show_the_key_or_other_credentials() -> None:
@@ -260,11 +260,19 @@ async def test_after_many_failures_in_a_row_the_rest_is_recorded_as_not_sent() -
 
 
 async def test_the_cell_time_limit_ends_the_load_and_loses_no_record() -> None:
-    async with serving(FakeServer(delay_s=0.05)) as server:
-        outcome = await _run(server, 10, concurrency=2, cell_timeout_s=0.6)
+    async def answer(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        if body["messages"][0]["content"] not in {"question 0", "question 1"}:
+            await asyncio.sleep(30)
+        response: web.StreamResponse = await server.stream(request, answer_events(speculative=True))
+        return response
+
+    async with serving(FakeServer(answer=answer)) as server:
+        outcome = await _run(server, 10, concurrency=2, request_timeout_s=60, cell_timeout_s=1.5)
     kinds = [record.error.kind if record.error else "ok" for record in outcome.records]
     assert kinds == ["ok"] * 2 + ["timeout"] * 2 + ["cancelled"] * 6
-    assert 0.5 < outcome.duration_s < 2
+    assert 1.4 < outcome.duration_s < 10
+    assert outcome.records[-1].error is not None
+    assert outcome.records[-1].error.message == "not sent: the cell's time limit of 1.5 s passed"
 
 
 async def test_cancelling_closes_everything_and_restores_the_collector() -> None:

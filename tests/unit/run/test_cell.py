@@ -46,7 +46,7 @@ async def _measure(server: FakeServer, **changes: Any) -> Measured:
 
 def _codes(measured: Measured) -> dict[str, str]:
     """Findings by code, less `client_limited`: the double runs in the client's own process and may well slow it."""
-    found = {finding.code: finding.severity for finding in measured.cell.findings}
+    found: dict[str, str] = {finding.code: finding.severity for finding in measured.cell.findings}
     found.pop("client_limited", None)
     return found
 
@@ -115,13 +115,15 @@ async def test_hits_in_a_cold_cell_are_told() -> None:
 
 
 async def test_foreign_requests_make_the_cell_invalid() -> None:
-    async with serving(FakeServer(delay_s=0.02)) as server:
+    async with serving(FakeServer()) as server:
 
-        async def intruder() -> None:
-            await asyncio.sleep(0.5)
-            server.requests += 1
+        async def answer(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+            server.requests += 2 if body["messages"][0]["content"] == "question 0" else 1
+            response: web.StreamResponse = await server.stream(request, answer_events(speculative=True))
+            return response
 
-        measured, _ = await asyncio.gather(_measure(server, concurrency=1), intruder())
+        server.answer = answer
+        measured = await _measure(server)
     assert _codes(measured) == {"contaminated": "invalid"}
     assert measured.cell.status == "invalid"
 

@@ -104,6 +104,12 @@ def test_without_payloads_the_other_witnesses_still_speak() -> None:
     assert "each draft yields at least one" in _found(records=records, delta=_delta(drafts=45))["contaminated"][1]
 
 
+def test_a_summary_payload_without_a_histogram_is_compared_as_far_as_it_goes() -> None:
+    bare = [msgspec.structs.replace(RECORD, spec=msgspec.structs.replace(PAYLOAD, acceptance_histogram=()))] * 2
+    assert _found(records=bare) == {}
+    assert "drafts 21 against 20" in _found(records=bare, delta=_delta(drafts=21))["contaminated"][1]
+
+
 def test_series_the_server_lacks_are_not_compared() -> None:
     assert _found(delta=CounterDelta()) == {"no_draft_counters": _found(delta=CounterDelta())["no_draft_counters"]}
     assert _found(delta=CounterDelta())["no_draft_counters"][0] == "warning"
@@ -150,10 +156,10 @@ def test_cache_hits_are_told_only_where_none_should_be() -> None:
 def test_a_late_client_is_measured_against_the_streams_own_pace() -> None:
     assert median_gap_ms([RECORD]) == pytest.approx(50)
     assert median_gap_ms([]) is None
-    assert _found(loop_lag_p99_ms=12.0) == {}
-    found = _found(loop_lag_p99_ms=13.0, host_cpu_percent=99.6)
+    assert _found(loop_lag_p99_ms=24.0) == {}
+    found = _found(loop_lag_p99_ms=26.0, host_cpu_percent=99.6)
     assert found["client_limited"][0] == "warning"
-    assert "13.0 ms late" in found["client_limited"][1]
+    assert "26.0 ms late" in found["client_limited"][1]
     assert "100 % busy" in found["client_limited"][1]
     assert "0.95 of one core" in _found(client_cores=0.95)["client_limited"][1]
 

@@ -61,6 +61,12 @@ class _FakeNvml:
         self.closed = True
 
 
+def test_the_stand_in_for_the_driver_has_only_what_nvml_has() -> None:
+    import pynvml  # noqa: PLC0415
+
+    assert [name for name in vars(_FakeNvml) if name.startswith(("nvml", "NVML")) and not hasattr(pynvml, name)] == []
+
+
 def test_the_clients_own_cpu_is_seen_and_the_host_is_at_least_as_busy() -> None:
     with HostSampler() as host:
         until = time.process_time() + 0.3
@@ -93,7 +99,7 @@ def test_gpus_are_sampled_in_a_thread_averaged_and_what_a_device_does_not_tell_i
     nvml = _FakeNvml()
     monkeypatch.setattr("specdeck.telemetry.host.open_gpus", lambda: Gpus(nvml, [0]))
     with HostSampler(interval_s=0.01) as host:
-        time.sleep(0.1)
+        time.sleep(0.3)
     gpus = host.use().gpus
     assert gpus is not None
     (device,) = gpus
