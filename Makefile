@@ -6,9 +6,9 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
-RECIPE ?= tiny-next-cpu
-PLAN ?= mtp-vs-dflash2
 BASE_URL ?=
+RECIPE ?= $(if $(BASE_URL),,tiny-next-cpu)
+PLAN ?= mtp-vs-dflash2
 ARGS ?=
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -26,7 +26,8 @@ $(VENV)/.dev: $(VENV)/.harness requirements-dev.lock
 
 .PHONY: bench
 bench: $(VENV)/.harness ## Compare the arms of RECIPE by PLAN (or a running server: BASE_URL=http://…)
-	@$(PY) -m specdeck bench "$(RECIPE)" --plan "$(PLAN)" $(if $(BASE_URL),--base-url "$(BASE_URL)") $(ARGS)
+	@$(PY) -m specdeck bench $(if $(RECIPE),"$(RECIPE)") --plan "$(PLAN)" \
+	  $(foreach url,$(BASE_URL),--base-url "$(url)") $(ARGS)
 
 .PHONY: test
 test: $(VENV)/.dev ## Run all tests, those on a real vLLM included

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from specdeck.errors import EXIT_FAILED, EXIT_OK, EXIT_UNMEASURABLE, SpecdeckError
+from specdeck.errors import EXIT_OK, EXIT_UNMEASURABLE, SpecdeckError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,12 +27,13 @@ def register(app: typer.Typer) -> None:
 
 
 def bench(
-    recipe: str = typer.Argument(None, help=f"Recipe name or file [default: {DEFAULT_RECIPE}]."),
+    recipe: str | None = typer.Argument(None, help=f"Recipe name or file [default: {DEFAULT_RECIPE}]."),
     plan: str = typer.Option("mtp-vs-dflash2", help="Plan name or file."),
     arm: list[str] = typer.Option([], help="Only this arm (repeatable)."),
     base_url: list[str] = typer.Option([], help="Measure a running server: URL or ARM=URL (repeatable)."),
-    prompts: str = typer.Option(None, help="Prompt set name or JSONL file, instead of the plan's or the recipe's."),
-    python: Path = typer.Option(None, help="Python that has vLLM, for recipes without a managed environment."),
+    prompts: str | None = typer.Option(None, help="Prompt set or JSONL file, instead of the plan's or the recipe's."),
+    python: Path | None = typer.Option(None, help="Python that has vLLM, for recipes without a managed environment."),
+    results: Path | None = typer.Option(None, help="Folder that gets the run [default: results/measured]."),
     fresh: bool = typer.Option(False, "--fresh", help="Start a new run even where an unfinished one could continue."),
 ) -> None:
     """Measure the arms of RECIPE by a plan, print the tables, and write results/measured/RUN/.
@@ -60,13 +61,17 @@ def bench(
     with ConsoleReporter(console) as reporter:
         reporter.line(f"{options.recipe_name}: arms {', '.join(options.arms)}; plan {options.plan.name}")
         engine_python = None if options.attached else _engine(options, reporter)
-        store = open_store(options, root / "results" / "measured", fresh=fresh, reporter=reporter)
+        store = open_store(options, _results(results, root), fresh=fresh, reporter=reporter)
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 outcome = runner.run(_supervised(options, store, engine_python, reporter))
         except (KeyboardInterrupt, asyncio.CancelledError) as stop:
             raise _interrupted(store, root) from stop
     raise typer.Exit(_report(store, outcome, console))
+
+
+def _results(named: Path | None, root: Path) -> Path:
+    return named.absolute() if named else root / "results" / "measured"
 
 
 async def _supervised(options: Options, store: RunStore, python: Path | None, reporter: Reporter) -> Outcome:
@@ -100,10 +105,13 @@ def _engine(options: Options, reporter: Reporter) -> Path:
 
 
 def _interrupted(store: RunStore, root: Path) -> SpecdeckError:
+    from specdeck.run.provenance import without_root  # noqa: PLC0415
+
     kept = len(store.cells())
+    store.discard_if_empty()
     return SpecdeckError(
         f"interrupted: {kept} finished cells are kept, servers are stopped",
-        where=str(store.path.relative_to(root)),
+        where=without_root(str(store.path), root),
         fix="run the same command again: it continues where it stopped",
     )
 
@@ -114,10 +122,11 @@ def _report(store: RunStore, outcome: Outcome, console: Console) -> int:
 
     if store.cells():
         report_run(store.path, console)
+    store.discard_if_empty()
     for arm, error in outcome.failures.items():
         console.print(f"\narm {arm} failed\n{error}", markup=False, highlight=False, soft_wrap=True)
     if outcome.failures:
-        return EXIT_FAILED
+        return min(error.exit_code for error in outcome.failures.values())
     if outcome.invalid:
         console.print(
             f"\n{outcome.invalid} cells are invalid and in no table; the findings above say why.\n"

@@ -112,6 +112,12 @@ class RunStore:
                 found.append((run.created_at, file.parent))
         return cls.open(max(found)[1], write=True) if found else None
 
+    def discard_if_empty(self) -> None:
+        """Remove the folder of a run that holds neither a cell nor a log: it says nothing to anyone."""
+        if self._lock and not any(entry.is_dir() for entry in self.path.iterdir()):
+            self.close()
+            shutil.rmtree(self.path, ignore_errors=True)
+
     def close(self) -> None:
         """Give the lock back."""
         if self._lock:

@@ -10,7 +10,7 @@ import msgspec
 
 from specdeck.errors import EXIT_FAILED, SpecdeckError
 from specdeck.recipe import canonical_sha256
-from specdeck.results.schema import Run
+from specdeck.results.schema import ArmInfo, Run
 from specdeck.results.store import RunStore
 from specdeck.run import provenance
 from specdeck.run.cell import CellSpec, measure_cell
@@ -56,17 +56,17 @@ def open_store(options: Options, results: Path, *, fresh: bool, reporter: Report
         created_at=now.isoformat(timespec="seconds"),
         status="running",
         recipe_name=options.recipe_name,
-        recipe=recipe.model_dump(mode="json") if recipe else {},
+        recipe=recipe.model_dump(mode="json", exclude_none=True) if recipe else {},
         recipe_sha256=canonical_sha256(recipe) if recipe else "",
         plan_name=options.plan.name,
-        plan=options.plan.model_dump(mode="json"),
+        plan=options.plan.model_dump(mode="json", exclude_none=True),
         plan_sha256=canonical_sha256(options.plan),
         prompts_file=provenance.without_root(str(options.prompts_path), options.root),
         prompts_sha256=sha256_file(options.prompts_path),
         num_prompts=len(options.prompts),
         device=recipe.hardware.device if recipe else "unknown",
         baseline_arm=options.plan.baseline if options.plan.baseline in options.arms else None,
-        arms={},
+        arms={name: _unavailable_arm(options, name) for name in options.unavailable},
         provenance=found,
     )
     return RunStore.create(results, run)
@@ -96,7 +96,7 @@ async def run_experiment(options: Options, store: RunStore, servers: Servers, re
                 served = await servers.get(key.arm)
             except SpecdeckError as error:
                 outcome.failures[key.arm] = error
-                reporter.line(f"{key.arm}: failed, the other arms go on\n{error}")
+                reporter.line(f"{key.arm}: failed: {error.what.splitlines()[0]}")
                 outcome.skipped += 1
                 continue
             if run.arms.get(key.arm) != served.info:
@@ -105,11 +105,10 @@ async def run_experiment(options: Options, store: RunStore, servers: Servers, re
             await _measure(options, store, served, key, reporter, outcome)
     finally:
         await servers.stop()
-    complete = not outcome.failures
     store.save_run(
         msgspec.structs.replace(
             run,
-            status="complete" if complete else "partial",
+            status="partial" if outcome.failures else "complete",
             finished_at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         )
     )
@@ -147,12 +146,23 @@ async def _measure(
             exit_code=EXIT_FAILED,
         )
         outcome.failures[key.arm] = error
-        reporter.line(str(error))
+        reporter.line(f"{key.arm}: failed: {error.what.splitlines()[0]}")
         return
     store.write_cell(measured.cell, measured.records, measured.before_text, measured.after_text)
     outcome.measured += 1
     outcome.invalid += measured.cell.status == "invalid"
     reporter.line(_cell_line(label, measured.cell.duration_s, measured.records, measured.cell.findings))
+
+
+def _unavailable_arm(options: Options, name: str) -> ArmInfo:
+    assert options.recipe is not None
+    arm = options.recipe.arms[name]
+    return ArmInfo(
+        name=name,
+        method=arm.method,
+        num_speculative_tokens=arm.num_speculative_tokens,
+        unavailable=options.unavailable[name],
+    )
 
 
 def _cell_line(label: str, duration_s: float, records: Sequence[Any], findings: Sequence[Any]) -> str:

@@ -25,14 +25,17 @@ class Options:
     """One experiment, fully resolved.
 
     Attributes:
+        arms: what is measured, in the plan's order.
+        unavailable: arms of the plan that the engine cannot serve, with the reason the recipe gives.
         attached: arm name to base URL of a server that already runs; empty when specdeck starts the servers.
-        identity: what makes two runs the same experiment, besides recipe, plan and prompts (git state, host).
+        python: interpreter that has vLLM, where the user named one.
     """
 
     root: Path
     recipe: Recipe | None
     plan: Plan
     arms: tuple[str, ...]
+    unavailable: dict[str, str]
     prompts_path: Path
     prompts: tuple[Prompt, ...]
     warmup_path: Path
@@ -97,6 +100,15 @@ def resolve(
     plan = load_plan(plan_name)
     attached = _attached(base_urls, arms)
     chosen = tuple(attached) if attached else _arms(recipe, plan, arms)
+    reasons = {} if attached or recipe is None else {n: str(recipe.arms[n].unavailable) for n in chosen}
+    unavailable = {name: why for name, why in reasons.items() if recipe and recipe.arms[name].unavailable}
+    chosen = tuple(name for name in chosen if name not in unavailable)
+    if not chosen:
+        raise SpecdeckError(
+            "none of the arms can be served: " + "; ".join(f"{name}: {why}" for name, why in unavailable.items()),
+            where=f"recipe {recipe_name}",
+            fix="choose another arm (specdeck recipe show NAME lists them) or another recipe",
+        )
     prompts_name = prompts or plan.prompts or (recipe.prompts if recipe else None) or DEFAULT_PROMPTS
     warmup_name = (recipe.warmup_prompts if recipe else None) or DEFAULT_WARMUP
     prompts_path, warmup_path = prompt_file(root, prompts_name), prompt_file(root, warmup_name)
@@ -113,6 +125,7 @@ def resolve(
         recipe=recipe,
         plan=plan,
         arms=chosen,
+        unavailable=unavailable,
         prompts_path=prompts_path,
         prompts=tuple(limited(loaded, plan.limit)),
         warmup_path=warmup_path,

@@ -13,9 +13,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _KEPT_PREFIXES = (
     "VLLM_", "HF_", "CUDA_", "NVIDIA_", "NCCL_", "OMP_", "KMP_", "MKL_", "TRITON_", "TORCH", "PYTORCH_",
@@ -25,7 +28,7 @@ _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|COOKIE)
 _PACKAGES = ("aiohttp", "msgspec", "numpy", "orjson", "pydantic", "uvloop")
 
 
-def public_environment(env: dict[str, str]) -> dict[str, str]:
+def public_environment(env: Mapping[str, str]) -> dict[str, str]:
     """Keep the variables that change how an engine runs; a secret's value becomes `<set>`."""
     return {
         name: "<set>" if _SECRET.search(name) else value
@@ -91,9 +94,7 @@ def collect(root: Path, argv: list[str] | None = None) -> dict[str, Any]:
         "packages": {name: _version(name) for name in _PACKAGES},
         "host": host(),
         "argv": [without_root(word, root) for word in (argv if argv is not None else sys.argv)],
-        "environment": {
-            name: without_root(value, root) for name, value in public_environment(dict(os.environ)).items()
-        },
+        "environment": {name: without_root(value, root) for name, value in public_environment(os.environ).items()},
     }
 
 

@@ -310,3 +310,15 @@ def test_a_damaged_record_is_refused_by_line(store: RunStore) -> None:
 def test_a_folder_without_a_run_is_told(tmp_path: Path) -> None:
     with pytest.raises(SpecdeckError, match=r"run\.json is missing"):
         RunStore.open(tmp_path)
+
+
+def test_a_run_without_cells_and_logs_is_removed_and_one_with_a_log_is_kept(tmp_path: Path) -> None:
+    empty = RunStore.create(tmp_path, _run("empty"))
+    empty.discard_if_empty()
+    assert not empty.path.exists()
+    logged = RunStore.create(tmp_path, _run("logged"))
+    (logged.path / "mtp").mkdir()
+    (logged.path / "mtp" / "server-1.log").write_text("why it failed\n")
+    logged.discard_if_empty()
+    assert logged.path.exists()
+    logged.close()
