@@ -1,11 +1,10 @@
-"""What is sent: the server to measure, request bodies with every sampling parameter spelled out, and headers."""
+"""What is sent: the server to measure and request bodies with every sampling parameter spelled out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-import aiohttp
 import orjson
 
 from specdeck.errors import SpecdeckError
@@ -13,9 +12,6 @@ from specdeck.errors import SpecdeckError
 if TYPE_CHECKING:
     from specdeck.load.prompts import Prompt
     from specdeck.results.schema import Sampling
-
-READ_BUFFER_BYTES = 2**20
-"""aiohttp's default of 64 KiB pauses the socket under bursts, which would delay time stamps."""
 
 
 @dataclass(frozen=True)
@@ -46,21 +42,6 @@ class Target:
     def auth_headers(self) -> dict[str, str]:
         """The Authorization header, when there is a key."""
         return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
-
-
-def open_session(target: Target, *, connections: int) -> aiohttp.ClientSession:
-    """Open a session that never queues: as many connections as requests may be in flight. The caller closes it.
-
-    There is no session-wide timeout: each request has its own.
-    """
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=connections, limit_per_host=0, keepalive_timeout=60),
-        timeout=aiohttp.ClientTimeout(total=None, connect=None, sock_connect=30),
-        read_bufsize=READ_BUFFER_BYTES,
-        headers={"Accept-Encoding": "identity", **target.auth_headers},
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trace_configs=[_sent_trace()],
-    )
 
 
 def request_body(target: Target, prompt: Prompt, sampling: Sampling, *, cache_salt: str | None = None) -> bytes:
@@ -110,15 +91,3 @@ def _prompt_part(target: Target, prompt: Prompt) -> dict[str, Any]:
             fix="use endpoint: chat in the plan, or a prompt set of single prompts",
         )
     return {"prompt": prompt.text}
-
-
-def _sent_trace() -> aiohttp.TraceConfig:
-    """Tell the request's own exchange when its headers went out (after any wait for a connection)."""
-    trace = aiohttp.TraceConfig()
-
-    async def headers_sent(_session: object, context: Any, _params: object) -> None:
-        if (exchange := context.trace_request_ctx) is not None:
-            exchange.mark_sent()
-
-    trace.on_request_headers_sent.append(headers_sent)
-    return trace

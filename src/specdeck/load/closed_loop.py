@@ -8,12 +8,12 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import aiohttp
-
-from specdeck.load.client import Target, open_session, request_body
-from specdeck.load.exchange import Exchange, clock, perform
+from specdeck.load.client import Target, request_body
+from specdeck.load.exchange import Exchange, perform
+from specdeck.load.pool import Pool
 from specdeck.load.quiet import LagSampler, collector_paused
 from specdeck.load.record import make_record
+from specdeck.load.wire import clock
 from specdeck.results.schema import RequestError, RequestRecord, Sampling
 
 if TYPE_CHECKING:
@@ -73,15 +73,15 @@ async def run_closed_loop(
     Raises:
         SpecdeckError: a prompt does not fit the endpoint (before anything is sent).
     """
-    bodies = [request_body(target, prompt, sampling, cache_salt=cache_salt) for prompt in prompts]
-    load = _Load(target, prompts, bodies, concurrency, request_timeout_s, on_progress)
-    async with open_session(target, connections=concurrency) as session:
-        await _open_connections(session, target, concurrency)
+    requests = [request_body(target, prompt, sampling, cache_salt=cache_salt) for prompt in prompts]
+    load = _Load(target, prompts, requests, concurrency, request_timeout_s, on_progress)
+    async with Pool(target, min(concurrency, len(prompts))) as pool:
+        load.encode(pool)
         with collector_paused():
             async with LagSampler() as lag:
                 cpu = time.process_time()
                 load.start = clock()
-                await load.run(session, cell_timeout_s)
+                await load.run(pool, cell_timeout_s)
                 cpu = time.process_time() - cpu
     records = load.finish()
     if on_record is not None:
@@ -108,7 +108,7 @@ def mean_in_flight(records: Sequence[RequestRecord], duration_s: float) -> float
 class _Load:
     target: Target
     prompts: Sequence[Prompt]
-    bodies: list[bytes]
+    requests: list[bytes]
     concurrency: int
     request_timeout_s: float
     on_progress: Callable[[str], None] | None
@@ -121,11 +121,19 @@ class _Load:
     _records: dict[int, RequestRecord] = field(default_factory=dict)
     _run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
-    async def run(self, session: aiohttp.ClientSession, timeout_s: float | None) -> None:
+    def encode(self, pool: Pool) -> None:
+        """Make whole requests of the bodies, before anything is timed."""
+        for index, body in enumerate(self.requests):
+            self.requests[index] = pool.encode(body, self._request_id(index))
+
+    def _request_id(self, index: int) -> str:
+        return f"specdeck-{self._run_id}-{index}"
+
+    async def run(self, pool: Pool, timeout_s: float | None) -> None:
         try:
             async with asyncio.timeout(timeout_s), asyncio.TaskGroup() as group:
                 for _ in range(min(self.concurrency, len(self.prompts))):
-                    group.create_task(self._slot(session, self.start))
+                    group.create_task(self._slot(pool, self.start))
         except TimeoutError:
             self._why_unsent = f"the cell's time limit of {timeout_s:g} s passed"
             for exchange in self._exchanges.values():
@@ -133,24 +141,21 @@ class _Load:
                     exchange.failure = RequestError(kind="timeout", message=self._why_unsent)
                     exchange.end = exchange.end or clock()
 
-    async def _slot(self, session: aiohttp.ClientSession, scheduled: float) -> None:
-        headers = self.target.auth_headers
+    async def _slot(self, pool: Pool, scheduled: float) -> None:
         give_up = max(5, 2 * self.concurrency)
         while self._next < len(self.prompts):
             if self._failed_in_row >= give_up:
                 self._why_unsent = f"{self._failed_in_row} requests in a row had failed"
                 return
             index, self._next = self._next, self._next + 1
-            exchange = Exchange(f"specdeck-{self._run_id}-{index}", index, scheduled)
+            exchange = Exchange(self._request_id(index), index, scheduled)
             self._exchanges[index] = exchange
             try:
                 await perform(
-                    session,
-                    self.target.url,
-                    self.bodies[index],
+                    pool,
+                    self.requests[index],
                     exchange,
                     timeout_s=self.request_timeout_s,
-                    headers=headers,
                     api_key=self.target.api_key,
                 )
             except asyncio.CancelledError:
@@ -182,19 +187,6 @@ class _Load:
             exchange = self._exchanges.pop(index, None)
             if exchange is None:
                 unsent = RequestError(kind="cancelled", message=f"not sent: {self._why_unsent}")
-                exchange = Exchange(f"specdeck-{self._run_id}-{index}", index, now, end=now, failure=unsent)
+                exchange = Exchange(self._request_id(index), index, now, end=now, failure=unsent)
             self._records[index] = self._record(exchange)
         return tuple(self._records[index] for index in range(len(self.prompts)))
-
-
-async def _open_connections(session: aiohttp.ClientSession, target: Target, count: int) -> None:
-    """Open the pool's connections before the clock starts. That this fails is no matter: the load will tell."""
-
-    async def touch() -> None:
-        try:
-            async with asyncio.timeout(10), session.get(f"{target.root_url}/health") as response:
-                await response.read()
-        except (TimeoutError, aiohttp.ClientError, OSError):
-            pass
-
-    await asyncio.gather(*(touch() for _ in range(count)))

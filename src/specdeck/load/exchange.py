@@ -6,31 +6,32 @@ What the bytes mean is worked out afterwards (stream.py, record.py), when nothin
 from __future__ import annotations
 
 import asyncio
-import time
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-import aiohttp
+import msgspec
 import orjson
 
+from specdeck.load.http1 import Unchunker, WireError
 from specdeck.load.redact import one_line, redact
+from specdeck.load.wire import MAX_ERROR_BODY_BYTES, clock
 from specdeck.results.schema import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from specdeck.load.http1 import Head
+    from specdeck.load.pool import Pool
+    from specdeck.load.wire import Connection
 
-MAX_RESPONSE_BYTES = 256 * 2**20
-MAX_ERROR_BODY_BYTES = 2**16
 DONE = b"[DONE]"
-DONE_GRACE_S = 1.0
-"""How long the end of the response may come after `[DONE]`: the answer is complete, the connection may linger."""
-
-clock = time.perf_counter
 
 
 @dataclass(slots=True)
 class Exchange:
-    """Everything one request left behind, unparsed. Times are of `clock`; `chunks[i]` arrived at `stamps[i]`."""
+    """Everything one request left behind, unparsed. Times are of `clock`.
+
+    Segment `chunks[i]` arrived at `stamps[i]`, with HTTP's framing in it where the body is `chunked`.
+    """
 
     request_id: str
     index: int
@@ -39,92 +40,79 @@ class Exchange:
     end: float = 0.0
     stamps: list[float] = field(default_factory=list)
     chunks: list[bytes] = field(default_factory=list)
+    chunked: bool = False
     failure: RequestError | None = None
 
-    def mark_sent(self) -> None:
-        """Stamp the moment the request went out."""
-        self.sent = clock()
+    def payloads(self) -> list[bytes]:
+        """The body's bytes of each segment, chunked framing taken off; what comes after broken framing is left out."""
+        if not self.chunked:
+            return self.chunks
+        reader = Unchunker()
+        payloads: list[bytes] = []
+        with suppress(WireError):
+            payloads.extend(map(reader.feed, self.chunks))
+        return payloads
 
 
 async def perform(
-    session: aiohttp.ClientSession,
-    url: str,
-    body: bytes,
-    exchange: Exchange,
-    *,
-    timeout_s: float,
-    headers: Mapping[str, str],
-    api_key: str | None = None,
+    pool: Pool, request: bytes, exchange: Exchange, *, timeout_s: float, api_key: str | None = None
 ) -> None:
     """Send one request and fill `exchange`. Every failure ends up in `exchange.failure`; only cancellation is raised.
 
     `exchange.end` is set on every way out. Nothing is retried.
+
+    Args:
+        pool: where its connection comes from.
+        request: the encoded request (`Pool.encode`).
+        exchange: filled as bytes come.
+        timeout_s: limit from asking for a connection to the last byte.
+        api_key: kept out of error messages.
     """
+    connection: Connection | None = None
+    head: Head | None = None
     try:
         async with asyncio.timeout(timeout_s):
-            await _stream(session, url, body, exchange, headers)
+            connection = await pool.acquire()
+            head = await connection.request(request, exchange)
     except TimeoutError:
         exchange.failure = RequestError(kind="timeout", message=f"no complete answer within {timeout_s:g} s")
-    except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
+    except OSError as error:
         exchange.failure = RequestError(kind="connect", message=_describe(error))
-    except (aiohttp.ClientError, OSError) as error:
-        kind: Literal["connect", "stream"] = "connect" if exchange.sent is None else "stream"
-        exchange.failure = RequestError(kind=kind, message=_describe(error))
     finally:
-        exchange.end = clock()
+        if connection is not None:
+            if not exchange.end:
+                connection.abort()
+            pool.release(connection)
+        exchange.end = exchange.end or clock()
+    if head is not None:
+        exchange.chunked = head.framing == "chunked"
+        if exchange.failure is None:
+            exchange.failure = _refusal(head, exchange)
     if exchange.failure is not None:
-        message = one_line(redact(exchange.failure.message, api_key), 400)
-        exchange.failure = RequestError(kind=exchange.failure.kind, message=message, status=exchange.failure.status)
-
-
-async def _stream(
-    session: aiohttp.ClientSession, url: str, body: bytes, exchange: Exchange, headers: Mapping[str, str]
-) -> None:
-    all_headers = {**headers, "Content-Type": "application/json", "X-Request-Id": exchange.request_id}
-    async with session.post(url, data=body, headers=all_headers, trace_request_ctx=exchange) as response:
-        if response.status != 200 or response.content_type != "text/event-stream":
-            exchange.failure = await _refusal(response)
-            return
-        read, stamp, keep = response.content.readany, exchange.stamps.append, exchange.chunks.append
-        size = 0
-        while chunk := await read():
-            stamp(clock())
-            keep(chunk)
-            size += len(chunk)
-            if DONE in chunk[-16:]:
-                await _drain(response)
-                return
-            if size > MAX_RESPONSE_BYTES:
-                exchange.failure = RequestError(
-                    kind="protocol", message=f"the answer is larger than {MAX_RESPONSE_BYTES >> 20} MiB"
-                )
-                return
-
-
-async def _drain(response: aiohttp.ClientResponse) -> None:
-    """Read to the end so that the connection can be used again; give up on one that lingers."""
-    try:
-        async with asyncio.timeout(DONE_GRACE_S):
-            while await response.content.readany():
-                pass
-    except (TimeoutError, aiohttp.ClientError, OSError):
-        response.close()
-
-
-async def _refusal(response: aiohttp.ClientResponse) -> RequestError:
-    body = b""
-    while len(body) < MAX_ERROR_BODY_BYTES and (chunk := await response.content.readany()):
-        body += chunk
-    said = error_text(body[:MAX_ERROR_BODY_BYTES])
-    if response.status != 200:
-        retry = response.headers.get("Retry-After")
-        after = f" (Retry-After: {retry})" if retry else ""
-        return RequestError(
-            kind="http", message=f"{response.status} {response.reason or ''}{after}: {said}", status=response.status
+        exchange.failure = msgspec.structs.replace(
+            exchange.failure, message=one_line(redact(exchange.failure.message, api_key), 400)
         )
-    return RequestError(
-        kind="protocol", message=f"answered {response.content_type} instead of an event stream: {said}", status=200
-    )
+
+
+def _refusal(head: Head, exchange: Exchange) -> RequestError | None:
+    """What is wrong with an answer that is no event stream; it has no times then. None for an event stream."""
+    streamed = head.status == 200 and head.content_type == "text/event-stream"
+    encoding = head.headers.get("content-encoding", "identity").lower()
+    if streamed and encoding in {"", "identity"}:
+        return None
+    body = b"".join(exchange.payloads())[:MAX_ERROR_BODY_BYTES]
+    exchange.stamps.clear()
+    exchange.chunks.clear()
+    if streamed:
+        return RequestError(kind="protocol", message=f"the answer is {encoding}, which was not asked for", status=200)
+    said = error_text(body)
+    if head.status != 200:
+        after = "".join(
+            f" ({name.title()}: {head.headers[name]})" for name in ("retry-after", "location") if name in head.headers
+        )
+        return RequestError(kind="http", message=f"{head.status} {head.reason}{after}: {said}", status=head.status)
+    shown = head.content_type or "something without a content type"
+    return RequestError(kind="protocol", message=f"answered {shown} instead of an event stream: {said}", status=200)
 
 
 def error_text(body: bytes) -> str:

@@ -8,7 +8,7 @@ from array import array
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
-from specdeck.load.exchange import clock
+from specdeck.load.wire import clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

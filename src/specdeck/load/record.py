@@ -20,7 +20,8 @@ def make_record(exchange: Exchange, prompt: Prompt, start: float, api_key: str |
 
     A transport failure wins over what the cut-off stream looks like: it is the cause.
     """
-    answer = read_answer(split_events(exchange.stamps, exchange.chunks)) if exchange.chunks else Answer()
+    payloads = exchange.payloads()
+    answer = read_answer(split_events(exchange.stamps[: len(payloads)], payloads)) if payloads else Answer()
     error = exchange.failure or answer.error
     if error is not None:
         error = msgspec.structs.replace(error, message=redact(error.message, api_key))
