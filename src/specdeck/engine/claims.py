@@ -6,7 +6,6 @@ A claim that no evidence can settle is `not_checked`, never `passed`.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,21 +17,13 @@ from specdeck.recipe.files import checkpoint_folder
 from specdeck.recipe.resolve import display
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from specdeck.engine.logfacts import LogFacts
     from specdeck.recipe.models import Recipe
     from specdeck.telemetry.counters import Snapshot
 
-_ARCHITECTURE = re.compile(r"Resolved architecture: (\w+)")
-_AUX = re.compile(r"Using (?:Eagle3 )?auxiliary layers from (?:speculative )?(?:config|model): [(\[]([\d, ]*)[)\]]")
-_SPECULATIVE = re.compile(
-    r"speculative_config=(?:None|SpeculativeConfig\(method='(?P<method>[^']*)', model=.*?, "
-    r"num_spec_tokens=(?P<n>\d+)\))"
-)
-_ENGINE = re.compile(r"Initializing a V1 LLM engine \(v(?P<version>[^)]+)\)")
-_POOL = re.compile(r"KV cache size: ([\d,]+) tokens")
-_BLOCK = re.compile(r"Setting attention block size to (\d+) tokens")
 # The last release where the V1 runner takes a DFlash2 drafter and drafts as the older DFlash (vllm#52816).
 _SILENT_V1 = SpecifierSet("<0.29")
 
@@ -80,27 +71,6 @@ class Expectation:
 
 
 @dataclass(frozen=True)
-class LogFacts:
-    """What the server's log says about itself; None where it says nothing."""
-
-    architectures: tuple[str, ...] = ()
-    engine_started: bool = False
-    method: str | None = None
-    num_speculative_tokens: int | None = None
-    aux_layer_ids: tuple[int, ...] | None = None
-    version: str | None = None
-    v2_runner: bool = False
-    kv_cache_tokens: int | None = None
-    attention_block_size: int | None = None
-
-    @property
-    def drafter_architecture(self) -> str | None:
-        """The architecture resolved after the target's; None when there is one only."""
-        others = [name for name in self.architectures if name != self.architectures[0]]
-        return others[0] if others else None
-
-
-@dataclass(frozen=True)
 class Evidence:
     """Everything that was seen. `log` is None where the log is not ours to read."""
 
@@ -122,33 +92,6 @@ class Claim:
     claim: str
     status: Literal["passed", "failed", "not_checked"]
     detail: str
-
-
-def read_log(lines: Iterable[str]) -> LogFacts:
-    """Collect what a log says. Later lines win: a server that restarts its engine says it again."""
-    found: dict[str, Any] = {"architectures": []}
-    for line in lines:
-        if match := _ARCHITECTURE.search(line):
-            if match[1] not in found["architectures"]:
-                found["architectures"].append(match[1])
-        elif match := _ENGINE.search(line):
-            found |= {
-                "engine_started": True,
-                "version": match["version"],
-                "method": None,
-                "num_speculative_tokens": None,
-            }
-            if (spec := _SPECULATIVE.search(line)) and spec["method"]:
-                found |= {"method": spec["method"], "num_speculative_tokens": int(spec["n"])}
-        elif match := _AUX.search(line):
-            found["aux_layer_ids"] = tuple(int(word) for word in match[1].replace(",", " ").split())
-        elif "Using V2 Model Runner" in line:
-            found["v2_runner"] = True
-        elif match := _POOL.search(line):
-            found["kv_cache_tokens"] = int(match[1].replace(",", ""))
-        elif match := _BLOCK.search(line):
-            found["attention_block_size"] = int(match[1])
-    return LogFacts(**{**found, "architectures": tuple(found["architectures"])})
 
 
 def check(expected: Expectation | None, seen: Evidence) -> list[Claim]:

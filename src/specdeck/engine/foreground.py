@@ -52,9 +52,10 @@ async def serve_foreground(
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop)
     server = await start_local(command, log_path, port=command.port)
-    follower = asyncio.create_task(_follow(server, say))
+    log = _Log(server, say)
+    follower = asyncio.create_task(log.follow())
     try:
-        return await _serve(server, command, expectation, asked, timeout_s, say)
+        return await _serve(server, command, expectation, asked, timeout_s, log)
     finally:
         try:
             await server.stop()
@@ -63,6 +64,7 @@ async def serve_foreground(
             follower.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await follower
+            log.copy()
 
 
 async def _serve(
@@ -71,7 +73,7 @@ async def _serve(
     expectation: Expectation,
     asked: asyncio.Event,
     timeout_s: float,
-    say: Callable[[str], None],
+    log: _Log,
 ) -> int:
     stopping = asyncio.create_task(asked.wait())
     ready = asyncio.create_task(
@@ -81,15 +83,15 @@ async def _serve(
     try:
         await asyncio.wait({stopping, ready}, return_when=asyncio.FIRST_COMPLETED)
         if not ready.done():
-            say("specdeck: stopped before the server was ready")
+            log.say("specdeck: stopped before the server was ready")
             return EXIT_UNMEASURABLE
-        say(announcement(command, ready.result(), key=server.api_key is not None))
+        log.say(announcement(command, ready.result(), key=server.api_key is not None))
         while not stopping.done():
             await asyncio.wait({stopping}, timeout=_FOLLOW_S)
             status = server.exit_status()
             if status is not None and not stopping.done():
                 raise _ended(server, status)
-        say("specdeck: stopping the server")
+        log.say("specdeck: stopping the server")
         return EXIT_OK
     finally:
         for task in (stopping, ready):
@@ -116,17 +118,25 @@ def announcement(command: EngineCommand, proof: dict[str, Any], *, key: bool) ->
     )
 
 
-async def _follow(server: LocalServer, say: Callable[[str], None]) -> None:
-    """Copy the log to the terminal as it grows, to its end."""
-    reader = LogReader(server.log_path)
-    try:
+class _Log:
+    """The terminal: a copy of the server's log as it grows, and our own lines in their right place between."""
+
+    def __init__(self, server: LocalServer, say: Callable[[str], None]) -> None:
+        self._reader = LogReader(server.log_path)
+        self._say = say
+
+    async def follow(self) -> None:
         while True:
-            for line in reader.new():
-                say(line)
+            self.copy()
             await asyncio.sleep(_FOLLOW_S)
-    finally:
-        for line in reader.new():
-            say(line)
+
+    def copy(self) -> None:
+        for line in self._reader.new():
+            self._say(line)
+
+    def say(self, text: str) -> None:
+        self.copy()
+        self._say(text)
 
 
 def _ended(server: LocalServer, status: int) -> SpecdeckError:

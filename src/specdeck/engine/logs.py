@@ -58,6 +58,9 @@ _ADVICE = (
     ("larger than the available KV cache memory", "lower serve.max_model_len, or raise serve.gpu_memory_utilization"),
     ("Free memory on device", "stop what else uses the GPU (nvidia-smi), or lower serve.gpu_memory_utilization"),
     ("does not support: DFlash", "DFlash2 needs the V2 model runner, which needs Triton: check the engine environment"),
+    ("greater than the derived max_model_len", "lower serve.max_model_len in the recipe to what the checkpoint allows"),
+    ("Error while deserializing header", "the weights are damaged: restore or download the checkpoint again"),
+    ("Tried to load weights of size", "config.json and weights of a checkpoint do not belong together: restore both"),
     ("does not recognize this architecture", "this vLLM or its transformers is too old for the checkpoint"),
 )
 _BORING = re.compile(r"Route: |Available routes|^\s*$|█|▄|warnings\.warn|Warning: |^INFO: +\d|GET /(?:health|metrics)")

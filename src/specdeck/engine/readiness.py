@@ -11,8 +11,9 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from specdeck.engine.claims import Evidence, Expectation, check, read_log
+from specdeck.engine.claims import Evidence, Expectation, check
 from specdeck.engine.http import Http, Unreachable, get_models
+from specdeck.engine.logfacts import read_log
 from specdeck.engine.logs import LogReader, advice, first_error, interesting
 from specdeck.engine.probe import Probe, ask
 from specdeck.errors import EXIT_FAILED, SpecdeckError

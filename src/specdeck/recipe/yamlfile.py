@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 256 * 1024
 MAX_NODES = 20_000
 MAX_DEPTH = 32
+_PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 KeyPath = tuple[str | int, ...]
 
@@ -119,6 +120,10 @@ class _Reader:
         if depth > MAX_DEPTH or self.nodes > MAX_NODES:
             raise self.error(
                 "the file is nested too deeply or expands to too much", line, "remove anchors and deep nesting"
+            )
+        if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN_TAGS:
+            raise self.error(
+                f"the tag {node.tag!r} is not allowed", line, "remove it: a recipe holds plain values only"
             )
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, path, depth)
