@@ -100,6 +100,7 @@ def _latency(summary: Summary) -> str:
             for metric, found in (
                 ("ttft_s", row.ttft_s),
                 ("tpot_s", row.tpot_s),
+                ("itl_s", row.itl_s),
                 ("inter_chunk_s", row.inter_chunk_s),
                 ("e2e_s", row.e2e_s),
                 ("decode_tok_s", row.decode_tok_s),

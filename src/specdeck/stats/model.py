@@ -74,7 +74,10 @@ class Position(Strict, frozen=True, kw_only=True):
 
 
 class Row(Strict, frozen=True, kw_only=True):
-    """One arm at one concurrency, pooled over its valid rounds. `ratio` is None for the baseline itself."""
+    """One arm at one concurrency, pooled over its valid rounds. `ratio` is None for the baseline itself.
+
+    `itl_s` is a value a token, `inter_chunk_s` a value a chunk; `peak_output_tok_s` is the best second of any round.
+    """
 
     arm: str
     concurrency: int
@@ -94,6 +97,8 @@ class Row(Strict, frozen=True, kw_only=True):
     e2e_s: Quantiles
     decode_tok_s: Quantiles
     prefix_hit_rate: float | None
+    itl_s: Quantiles = Quantiles(n=0)
+    peak_output_tok_s: float | None = None
 
 
 class ArmSummary(Strict, frozen=True, kw_only=True):

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from specdeck.stats.tokens import all_token_gaps
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -37,6 +39,7 @@ class Observations:
         steps, accepted, drafted: the request's drafts, accepted and drafted tokens by its payload.
         accepted_at: shape (n, positions), drafts of the request whose position i was accepted.
         gaps_s: times between chunks of one request, over all requests.
+        itl_s: times between tokens of one request, one value a token (see tokens.py), over all requests.
     """
 
     keys: tuple[Key, ...]
@@ -50,6 +53,7 @@ class Observations:
     drafted: FloatArray
     accepted_at: FloatArray
     gaps_s: FloatArray
+    itl_s: FloatArray
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -66,7 +70,7 @@ class Observations:
         return np.array([number[key[2]] for key in self.keys], dtype=np.int64)
 
     def where(self, mask: Iterable[bool] | NDArray[np.bool_]) -> Observations:
-        """Keep the requests for which mask is true (chunk gaps are dropped: they are not kept by request)."""
+        """Keep the requests for which mask is true (gaps are dropped: they are not kept by request)."""
         keep = np.fromiter(mask, dtype=bool, count=len(self))
         index = np.flatnonzero(keep)
         return Observations(
@@ -81,6 +85,7 @@ class Observations:
             drafted=self.drafted[keep],
             accepted_at=self.accepted_at[keep],
             gaps_s=np.empty(0),
+            itl_s=np.empty(0),
         )
 
     def per_prompt(self, *columns: FloatArray) -> FloatArray:
@@ -115,6 +120,7 @@ def observe(cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -> Observatio
         drafted=_column(r.spec.num_draft_tokens if r.spec else None for r in kept),
         accepted_at=np.array([_accepted_at(r.spec, max(width, 0)) for r in kept]).reshape(len(kept), max(width, 0)),
         gaps_s=np.concatenate(gaps) if gaps else np.empty(0),
+        itl_s=all_token_gaps(kept),
     )
 
 

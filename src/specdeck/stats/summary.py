@@ -24,6 +24,7 @@ from specdeck.stats.model import (
 from specdeck.stats.notes import cell_notes, counter_notes, ratio_notes, run_notes
 from specdeck.stats.observations import observe, quotient
 from specdeck.stats.throughput import PairedRatio, completion_tokens, output_tok_s, paired_ratio, request_tok_s
+from specdeck.stats.tokens import peak_tokens_per_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,6 +116,10 @@ def _row(name: str, concurrency: int, cells: Measured, paired: PairedRatio | Non
         ttft_s=quantiles(seen.ttft_s, seen.prompt),
         tpot_s=quantiles(seen.tpot_s, seen.prompt),
         inter_chunk_s=quantiles(seen.gaps_s),
+        itl_s=quantiles(seen.itl_s),
+        peak_output_tok_s=max(
+            (peak for _, records in cells if (peak := peak_tokens_per_s(records)) is not None), default=None
+        ),
         e2e_s=quantiles(seen.e2e_s, seen.prompt),
         decode_tok_s=quantiles(rates(seen.tpot_s)),
         prefix_hit_rate=quotient(counters.prefix_cache_hits, counters.prefix_cache_queries),
