@@ -5,6 +5,7 @@ Like fast_tensor: only where the result is the interpreter's own, bit for bit; o
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,6 +126,22 @@ def _mask(mask: Any, shape: tuple[int, ...]) -> Array | None:
     return np.broadcast_to(data, shape) if data.ndim <= len(shape) else None
 
 
+@functools.lru_cache(maxsize=256)
+def _all_true(shape: tuple[int, ...]) -> Array:
+    """Return the mask of an access that has none, one read-only array for each shape."""
+    data = np.ones(shape, dtype=np.bool_)
+    data.flags.writeable = False
+    return data
+
+
+@functools.lru_cache(maxsize=256)
+def _all_zero(shape: tuple[int, ...], storage: np.dtype[Any]) -> Array:
+    """Return what a masked load gives where nothing is named, one read-only array for each shape and type."""
+    data = np.zeros(shape, dtype=storage)
+    data.flags.writeable = False
+    return data
+
+
 def _pointers(pointer: Any) -> tuple[Any, Array] | None:
     if type(pointer) is not tl.tensor or not pointer.dtype.is_ptr():
         return None
@@ -143,7 +160,7 @@ def _load(slow: Callable[..., Any]) -> Callable[..., Any]:
         element, addresses = found
         storage, is_block = storage_type(element), pointer.type.is_block()
         if mask is None:
-            valid: Array | None = np.ones(addresses.shape, dtype=np.bool_)
+            valid: Array | None = _all_true(addresses.shape)
         elif not is_block and type(mask) is tl.tensor and mask.type.is_block():
             valid = None
         else:
@@ -151,7 +168,7 @@ def _load(slow: Callable[..., Any]) -> Callable[..., Any]:
         if valid is None:
             return slow(pointer, mask, other, **keywords)
         if other is None:
-            rest: Array | None = np.zeros(addresses.shape, dtype=storage)
+            rest: Array | None = _all_zero(addresses.shape, storage)
         elif not is_block and type(other) is tl.tensor and other.type.is_block():
             rest = None
         else:
@@ -176,7 +193,7 @@ def _store(slow: Callable[..., Any]) -> Callable[..., Any]:
         ):
             return slow(pointer, value, mask, **keywords)
         data = _fill(number, element, addresses.shape)
-        valid = np.ones(addresses.shape, dtype=np.bool_) if mask is None else _mask(mask, addresses.shape)
+        valid = _all_true(addresses.shape) if mask is None else _mask(mask, addresses.shape)
         if data is None or valid is None:
             return slow(pointer, value, mask, **keywords)
         return make_tensor(_memory.store(addresses, data, valid), tl.void, tl.void)
