@@ -23,7 +23,7 @@ from specdeck.errors import EXIT_FAILED, SpecdeckError
 if TYPE_CHECKING:
     from specdeck.engine.command import EngineCommand
 
-TERM_TIMEOUT_S = 20.0
+TERM_TIMEOUT_S = 10.0
 KILL_TIMEOUT_S = 10.0
 _START_TIMEOUT_S = 30.0
 _POLL_S = 0.05
