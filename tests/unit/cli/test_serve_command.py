@@ -19,6 +19,8 @@ from support.processes import wait_until
 from specdeck.engine import ports
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from support.checkout import Checkout
 
 DOUBLE = Path(__file__).with_name("double_vllm.py")
@@ -36,14 +38,29 @@ def python(tmp_path: Path) -> Path:
     return path
 
 
+STARTED: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left() -> Iterator[None]:
+    """A test that fails half-way leaves no server behind."""
+    yield
+    while STARTED:
+        process = STARTED.pop()
+        process.kill()
+        process.communicate()
+
+
 def serve(checkout: Checkout, *words: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "specdeck", "serve", "r", *words],
         env={**os.environ, "SPECDECK_ROOT": str(checkout.root), **(env or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+    STARTED.append(process)
+    return process
 
 
 def until_ready(process: subprocess.Popen[str]) -> list[str]:

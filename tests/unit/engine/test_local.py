@@ -19,6 +19,8 @@ from specdeck.engine.local import start_local
 from specdeck.errors import SpecdeckError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from specdeck.engine.local import LocalServer
 
 HARNESS = """
@@ -37,6 +39,19 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+STARTED: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left() -> Iterator[None]:
+    """A test that fails half-way leaves no harness behind."""
+    yield
+    while STARTED:
+        process = STARTED.pop()
+        process.kill()
+        process.communicate()
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +95,7 @@ def harness(tmp_path: Path, port: int, *words: str, ending: str = "") -> tuple[s
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
+    STARTED.append(process)
     assert process.stdout is not None
     pid = int(process.stdout.readline())
     wait_until(lambda: ports.answers("127.0.0.1", port), "the server listens")
