@@ -30,12 +30,14 @@ class LoadOutcome:
     """What a load left: one record per prompt, in prompt order, and how the client itself fared.
 
     Attributes:
+        start: moment on the machine's monotonic clock that all times of the records count from.
         duration_s: from the first scheduled request to the last answer's end.
         mean_in_flight: time-average of requests sent and not ended.
         client_cpu_s: CPU seconds of this process during the load.
     """
 
     records: tuple[RequestRecord, ...]
+    start: float
     duration_s: float
     loop_lag_p99_ms: float | None
     mean_in_flight: float | None
@@ -90,6 +92,7 @@ async def run_closed_loop(
     duration = max((record.end_s for record in records), default=0.0)
     return LoadOutcome(
         records=records,
+        start=load.start,
         duration_s=duration,
         loop_lag_p99_ms=lag.p99_ms(),
         mean_in_flight=mean_in_flight(records, duration),
