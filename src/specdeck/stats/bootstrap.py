@@ -164,16 +164,16 @@ def student_quantile(p: float, df: int) -> float:
         z = NormalDist().inv_cdf(p)
         return z + (z**3 + z) / (4 * df)
     low, high = 0.0, 1.0
-    while _student_cdf(high, df) < p:
+    while student_cdf(high, df) < p:
         high *= 2
     while high - low > 1e-10:
         middle = (low + high) / 2
-        low, high = (middle, high) if _student_cdf(middle, df) < p else (low, middle)
+        low, high = (middle, high) if student_cdf(middle, df) < p else (low, middle)
     return (low + high) / 2
 
 
-def _student_cdf(t: float, df: int) -> float:
-    """Distribution function for t >= 0 (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
+def student_cdf(t: float, df: int) -> float:
+    """Student's distribution function for t >= 0 (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
     theta = math.atan(t / math.sqrt(df))
     cos2 = math.cos(theta) ** 2
     odd = df % 2 == 1
