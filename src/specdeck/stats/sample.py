@@ -87,7 +87,8 @@ def _sample(key: tuple[str, int], measured: Measured, seen: Observations) -> Sam
     where = seen.prompt * len(rounds) + np.array([place[k[1]] for k in seen.keys], dtype=np.int64)
 
     def add(column: FloatArray) -> FloatArray:
-        return np.bincount(where, weights=column, minlength=shape[0] * shape[1]).reshape(shape)
+        found: FloatArray = np.bincount(where, weights=column, minlength=shape[0] * shape[1]).astype(np.float64)
+        return found.reshape(shape)
 
     ttft_n, ttft_log = _logs(seen.ttft_s)
     tpot_n, tpot_log = _logs(seen.tpot_s)

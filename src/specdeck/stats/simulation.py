@@ -177,9 +177,8 @@ def table(experiments: int, seed: int = 1) -> str:
     ]
     for shape in SHAPES:
         found = simulate(shape, experiments=experiments, seed=seed)
-        lines.append(
-            f"| {shape.name} | {100 * found.coverage:.1f} % | {100 * found.false_alarms:.1f} % | {100 * found.power:.1f} % |"
-        )
+        shares = (f"{100 * share:.1f} %" for share in (found.coverage, found.false_alarms, found.power))
+        lines.append(f"| {' | '.join((shape.name, *shares))} |")
     return "\n".join(lines)
 
 
