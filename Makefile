@@ -24,13 +24,18 @@ $(VENV)/.harness: requirements.lock pyproject.toml tools/setup.sh
 $(VENV)/.dev: $(VENV)/.harness requirements-dev.lock
 	@tools/setup.sh dev "$(PYTHON)"
 
+# Whether this machine can run the CPU engine is asked before anything is downloaded for it.
+.PHONY: host
+host:
+	@tools/setup.sh host "$(PYTHON)"
+
 .PHONY: bench
-bench: $(VENV)/.harness ## Compare the arms of RECIPE by PLAN (or a running server: BASE_URL=http://…)
+bench: $(if $(BASE_URL),,$(if $(filter tiny-next-cpu,$(RECIPE)),host)) $(VENV)/.harness ## Compare the arms of RECIPE by PLAN (or a running server: BASE_URL=http://…)
 	@$(PY) -m specdeck bench $(if $(RECIPE),"$(RECIPE)") --plan "$(PLAN)" \
 	  $(foreach url,$(BASE_URL),--base-url "$(url)") $(ARGS)
 
 .PHONY: test
-test: $(VENV)/.dev ## Run all tests, those on a real vLLM included
+test: host $(VENV)/.dev ## Run all tests, those on a real vLLM included
 	@$(PY) -m specdeck engine setup
 	@.venv-engine/bin/python -m pytest -q engines/cpu/tests
 	@$(PY) -m pytest $(ARGS)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Sets up the harness environment (.venv): `setup.sh harness|dev [python]`. Safe to repeat; a broken one is rebuilt.
+# Sets up the harness environment (.venv): `setup.sh host|harness|dev [python]`. Safe to repeat; a broken one is rebuilt.
+# `host` downloads nothing: it says whether this machine can run the managed CPU engine.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-part=${1:?usage: setup.sh harness|dev [python]}
+part=${1:?usage: setup.sh host|harness|dev [python]}
 python=${2:-python3}
 
 die() { printf 'error: %s\n  Fix: %s\n' "$1" "$2" >&2; exit 2; }
@@ -19,6 +20,9 @@ command -v "$python" > /dev/null || die "$python was not found" "install Python 
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
   || die "$python is $("$python" -V 2>&1), specdeck needs 3.11 or newer" "make PYTHON=/path/to/python3.11 …"
 case $part in
+  host)
+    PYTHONPATH=src "$python" -m specdeck.engine.host
+    ;;
   harness)
     if ! .venv/bin/python -c 'import pip' 2> /dev/null; then
       echo "setup: creating .venv with $("$python" -V 2>&1)"

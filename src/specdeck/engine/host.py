@@ -87,3 +87,17 @@ def check_host(host: Host, *, needed_bytes: int) -> None:
             where=str(host.folder),
             fix=f"free space on the file system of {host.folder}, then run the same command again",
         )
+
+
+def main() -> int:
+    """Check this machine before any environment exists: `python -m specdeck.engine.host`, standard library only."""
+    try:
+        check_host(Host.here(Path.cwd()), needed_bytes=0)
+    except SpecdeckError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - a command of its own, run before the command line is installed
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,14 @@ from specdeck.engine.host import GIB, Host, check_host, cpu_flags
 from specdeck.errors import SpecdeckError
 
 GOOD = Host("Linux", "x86_64", frozenset({"fpu", "avx2"}), (3, 11), ("glibc", "2.28"), 10 * GIB, Path("/data"))
+
+CHECK_WITHOUT_PACKAGES = """
+import platform, sys
+sys.path.insert(0, {src!r})
+platform.machine = lambda: "aarch64"
+from specdeck.engine.host import main
+sys.exit(main())
+"""
 
 
 @pytest.mark.parametrize("python", [(3, 11), (3, 12), (3, 13), (3, 14)])
@@ -51,3 +61,12 @@ def test_this_machine_is_described(tmp_path: Path) -> None:
     here = Host.here(tmp_path)
     assert here.free_bytes > 0
     assert here.python >= (3, 11)
+
+
+def test_the_check_runs_on_a_bare_python_before_any_environment_exists() -> None:
+    root = Path(__file__).resolve().parents[3]
+    words = [sys.executable, "-I", "-S", "-c", CHECK_WITHOUT_PACKAGES.format(src=str(root / "src"))]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "aarch64" in done.stderr
+    assert "Fix:" in done.stderr
