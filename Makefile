@@ -44,6 +44,10 @@ test: host $(VENV)/.dev ## Run all tests, those on a real vLLM included
 lint: $(VENV)/.dev ## ruff, mypy --strict, shellcheck, yamllint, generated files current
 	@tools/lint.sh
 
+.PHONY: perf
+perf: $(VENV)/.harness ## Measure the load generator against `vllm bench serve`; writes docs/performance.md
+	@$(PY) bench/perf/run.py $(ARGS)
+
 .PHONY: lock
 lock: ## Resolve the harness lock files again (needs uv)
 	@tools/lock.sh
