@@ -20,9 +20,11 @@ from specdeck.results.schema import (
     Sampling,
     SpecPayload,
 )
+from specdeck.results.store import RunStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.random import Generator
 
@@ -255,3 +257,11 @@ def _requests(
             )
         )
     return records
+
+
+def stored(root: Path, made: Run, cells: Cells) -> Path:
+    """Write a run with its cells into a folder below root, as a measurement would."""
+    with RunStore.create(root, made) as store:
+        for one, records in cells:
+            store.write_cell(one, records, "", "")
+        return store.path

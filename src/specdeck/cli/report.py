@@ -13,7 +13,7 @@ from specdeck.errors import EXIT_UNMEASURABLE, SpecdeckError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from specdeck.results.schema import Run
+    from specdeck.results.schema import Cell, RequestRecord, Run
     from specdeck.stats.model import Summary
 
 
@@ -49,7 +49,7 @@ def report(
         raise SpecdeckError(
             "--check and --update concern the table for a document", where="--format", fix="add --format readme"
         )
-    folder = _run_folder(run_dir)
+    folder = run_folder(run_dir)
     if output is None:
         summary = report_run(folder, Console())
     else:
@@ -68,13 +68,22 @@ def load(run_dir: Path) -> tuple[Run, Summary]:
     Raises:
         SpecdeckError: there is no run, or a file of it is damaged; it is named.
     """
-    from specdeck.results.store import RunStore  # noqa: PLC0415
     from specdeck.stats.summary import summarize  # noqa: PLC0415
 
-    store = RunStore.open(run_dir)
-    cells = [(cell, store.records(cell.arm, cell.cell_id)) for cell, _ in store.cells()]
-    run = store.run()
+    run, cells = load_cells(run_dir)
     return run, summarize(run, cells)
+
+
+def load_cells(run_dir: Path) -> tuple[Run, list[tuple[Cell, list[RequestRecord]]]]:
+    """Read a run with its cells and their records, in measuring order.
+
+    Raises:
+        SpecdeckError: there is no run, or a file of it is damaged; it is named.
+    """
+    from specdeck.results.store import RunStore  # noqa: PLC0415
+
+    store = RunStore.open(run_dir)
+    return store.run(), [(cell, store.records(cell.arm, cell.cell_id)) for cell, _ in store.cells()]
 
 
 def report_run(run_dir: Path, console: Console) -> Summary:
@@ -149,8 +158,12 @@ def _document(folder: Path, run: Run, summary: Summary, *, check: Path | None, u
             readme.check(old, text, where=str(path), command=command)
 
 
-def _run_folder(given: Path) -> Path:
-    """A folder as given, or the run of that name in results/measured."""
+def run_folder(given: Path) -> Path:
+    """A folder as given, or the run of that name in results/measured.
+
+    Raises:
+        SpecdeckError: there is no such run.
+    """
     if given.is_dir():
         return given
     from specdeck.paths import repo_root  # noqa: PLC0415

@@ -32,7 +32,7 @@ def _arms(summary: Summary) -> str:
         "acceptance_length_lo", "acceptance_length_hi", "acceptance_length_counters", "acceptance_length_payloads",
         "draft_acceptance_rate", "drafts", "draft_tokens", "accepted_tokens", "prefix_hit_rate", "throughput_notice",
     )  # fmt: skip
-    return _write(
+    return write_csv(
         head,
         (
             (
@@ -54,7 +54,7 @@ def _arms(summary: Summary) -> str:
 
 
 def _positions(summary: Summary) -> str:
-    return _write(
+    return write_csv(
         ("arm", "num_speculative_tokens", "position", "rate", "rate_lo", "rate_hi", "prompts"),
         (
             (
@@ -75,7 +75,7 @@ def _categories(summary: Summary) -> str:
         "arm", "category", "concurrency", "requests_all_concurrencies", "prompts", "acceptance_length",
         "acceptance_length_lo", "acceptance_length_hi", "draft_acceptance_rate", "request_tok_s", "throughput_notice",
     )  # fmt: skip
-    return _write(
+    return write_csv(
         head,
         (
             (
@@ -89,7 +89,7 @@ def _categories(summary: Summary) -> str:
 
 
 def _latency(summary: Summary) -> str:
-    return _write(
+    return write_csv(
         ("arm", "concurrency", "metric", "n", "p50", "p50_lo", "p50_hi", "p99", "p99_near_max", "throughput_notice"),
         (
             (
@@ -117,7 +117,8 @@ def _figure(estimate: Estimate) -> tuple[float | None, float | None, float | Non
     return (estimate.value, *_bounds(estimate.interval))
 
 
-def _write(head: Sequence[str], rows: Iterable[Sequence[Value]]) -> str:
+def write_csv(head: Sequence[str], rows: Iterable[Sequence[Value]]) -> str:
+    """A head and rows; missing values are empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(head)

@@ -33,24 +33,30 @@ def render(run: Run, summary: Summary) -> str:
     name = f"{clean(summary.recipe)}: {clean(summary.plan)}"
     body = [
         f'<p class="run">{_text(name)} · {_text(summary.created_at[:10])}</p>',
-        f"<h1>{_quiet_brackets(headline(summary))}</h1>",
+        f"<h1>{quiet_brackets(headline(summary))}</h1>",
     ]
     for table in tables(summary):
         picture = pictures.get(table.key)
-        body.append(_section(table, _picture(picture, summary) if picture else ""))
+        body.append(section(table, _picture(picture, summary) if picture else ""))
     body += [_findings(summary), _definitions(), _origin(run)]
+    return page(name, body)
+
+
+def page(title: str, parts: list[str]) -> str:
+    """A whole page around its parts; `title` is plain text."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{_text(name)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(part for part in body if part)
+        f"<title>{_text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(part for part in parts if part)
         + "\n</main>\n</body>\n</html>\n"
     )
 
 
-def _section(table: Table, picture: str) -> str:
+def section(table: Table, picture: str) -> str:
+    """A table under its title, with a picture before it where there is one."""
     notice = f' <span class="notice">{_text(table.notice)}</span>' if table.notice else ""
     notes = "".join(f"<p>{_text(note)}</p>" for note in table.notes)
     heads = "".join(_head(column) for column in table.columns)
@@ -70,11 +76,11 @@ def _head(column: Column) -> str:
 
 
 def _cells(table: Table, row: tuple[str, ...]) -> str:
-    first, *rest = (f"{_side(column)}>{_figure(cell)}" for column, cell in zip(table.columns, row, strict=True))
+    first, *rest = (f"{_side(column)}>{_value(cell)}" for column, cell in zip(table.columns, row, strict=True))
     return f'<th scope="row"{first}</th>' + "".join(f"<td{cell}</td>" for cell in rest)
 
 
-def _figure(cell: str) -> str:
+def _value(cell: str) -> str:
     """A figure, its bracket quieter and kept in one piece."""
     value, bracket, rest = cell.partition(" [")
     return (
@@ -82,7 +88,8 @@ def _figure(cell: str) -> str:
     )
 
 
-def _quiet_brackets(text: str) -> str:
+def quiet_brackets(text: str) -> str:
+    """Escaped text with its brackets in a quieter colour."""
     return _BRACKET.sub(r'<span class="range">\1</span>', _text(text))
 
 
@@ -95,10 +102,15 @@ def _picture(picture: Picture, summary: Summary) -> str:
     dark = draw(picture.name, summary, DARK, "svg")
     if light is None or dark is None:
         return ""
-    size = f'width="{round(WIDTH_IN * 100)}" height="{round(HEIGHT_IN * 100)}"'
+    return figure(light, dark, HEIGHT_IN, picture.alt(summary))
+
+
+def figure(light: bytes, dark: bytes, height_in: float, alt: str) -> str:
+    """An SVG for each colour scheme, its size given so that nothing moves while the page loads."""
+    size = f'width="{round(WIDTH_IN * 100)}" height="{round(height_in * 100)}"'
     return (
         f'<picture><source media="(prefers-color-scheme: dark)" srcset="{_data(dark)}" {size}>'
-        f'<img src="{_data(light)}" {size} alt="{_text(picture.alt(summary))}"></picture>\n'
+        f'<img src="{_data(light)}" {size} alt="{_text(alt)}"></picture>\n'
     )
 
 

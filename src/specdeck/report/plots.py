@@ -10,7 +10,7 @@ from specdeck.report.format import clean, significant
 from specdeck.report.headline import arm_label
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from specdeck.stats.model import ArmSummary, Row, Summary
 
@@ -41,6 +41,19 @@ _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 def draw(name: str, summary: Summary, theme: Theme = LIGHT, kind: Format = "png") -> bytes | None:
     """Draw the picture called `acceptance` or `throughput`; None when the summary has nothing to show in it."""
+    fill = _acceptance if name == "acceptance" else _throughput
+    return picture(lambda axes: fill(axes, summary, theme), theme, kind, (WIDTH_IN, HEIGHT_IN))
+
+
+def picture(
+    fill: Callable[[Any], bool],
+    theme: Theme,
+    kind: Format,
+    size_in: tuple[float, float],
+    *,
+    grid: Literal["x", "y"] | None = "y",
+) -> bytes | None:
+    """Render what `fill` puts into a pair of axes; None when it says that there was nothing."""
     import matplotlib as mpl  # noqa: PLC0415 - half a second that only pictures should cost
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
@@ -59,16 +72,16 @@ def draw(name: str, summary: Summary, theme: Theme = LIGHT, kind: Format = "png"
         "text.parse_math": False,
     }
     with mpl.rc_context(style):
-        figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout="constrained")
+        figure = Figure(figsize=size_in, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots()
-        drawn = (_acceptance if name == "acceptance" else _throughput)(axes, summary, theme)
-        if not drawn:
+        if not fill(axes):
             return None
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
         axes.tick_params(length=0)
-        axes.grid(axis="y", color=theme.faint, linewidth=0.8)
+        if grid:
+            axes.grid(axis=grid, color=theme.faint, linewidth=0.8)
         axes.set_axisbelow(True)
         data = io.BytesIO()
         metadata: dict[str, Any] = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}

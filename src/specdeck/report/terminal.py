@@ -22,26 +22,36 @@ if TYPE_CHECKING:
 
 def print_summary(summary: Summary, console: Console) -> None:
     """Print the headline, every table, and the findings."""
-    plain = not console.is_terminal
-    _line(console, headline(summary), "bold", plain=plain)
+    print_line(console, headline(summary), "bold")
     for table in tables(summary):
         console.print()
-        _line(console, title(table), "bold", plain=plain)
-        if plain:
-            for text in plain_table(table):
-                _line(console, text, plain=True)
-        else:
-            console.print(_rich(table))
-        for note in table.notes:
-            _line(console, note, "dim", plain=plain)
+        print_table(console, table)
     found = finding_lines(summary)
     if found:
         console.print()
-        _line(console, "Findings", "bold", plain=plain)
+        print_line(console, "Findings", "bold")
     for line in found:
         where = f" {line.where}" if line.where else ""
         style = "red" if line.severity == "invalid" else "yellow"
-        _line(console, f"{line.severity}{where} {line.code}: {line.message}", style, plain=plain)
+        print_line(console, f"{line.severity}{where} {line.code}: {line.message}", style)
+
+
+def print_table(console: Console, table: Table) -> None:
+    """Print a table with its title and notes."""
+    print_line(console, title(table), "bold")
+    if console.is_terminal:
+        console.print(_rich(table))
+    else:
+        for text in plain_table(table):
+            print_line(console, text)
+    for note in table.notes:
+        print_line(console, note, "dim")
+
+
+def print_line(console: Console, text: str, style: str = "") -> None:
+    """Print a line; off a terminal without style and never broken."""
+    plain = not console.is_terminal
+    console.print(Text(text, style="" if plain else style), soft_wrap=plain)
 
 
 def title(table: Table) -> str:
@@ -77,7 +87,3 @@ def _rich(table: Table) -> RichTable:
     for row in table.rows:
         made.add_row(*(Text(cell) for cell in row))
     return made
-
-
-def _line(console: Console, text: str, style: str = "", *, plain: bool) -> None:
-    console.print(Text(text, style="" if plain else style), soft_wrap=plain)

@@ -11,7 +11,7 @@ import pytest
 import typer
 from PIL import Image
 from rich.console import Console
-from support.runs import cell, record, run, whole_run
+from support.runs import cell, record, run, stored, whole_run
 from typer.testing import CliRunner
 
 from specdeck.cli import report as command
@@ -19,16 +19,12 @@ from specdeck.errors import EXIT_FAILED, EXIT_UNMEASURABLE, SpecdeckError
 from specdeck.report import plots, readme, write_all
 from specdeck.report.plots import DARK, draw
 from specdeck.results.schema import Finding
-from specdeck.results.store import RunStore
 from specdeck.stats.model import Summary
 from specdeck.stats.summary import summarize
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from support.runs import Cells
-
-    from specdeck.results.schema import Run
 
 NAMES = {
     "summary.json",
@@ -42,13 +38,6 @@ NAMES = {
     "tables/latency.csv",
 }
 INVALID = Finding(code="contaminated", severity="invalid", message="drafts of somebody else")
-
-
-def _stored(root: Path, made: Run, cells: Cells) -> Path:
-    with RunStore.create(root, made) as store:
-        for one, records in cells:
-            store.write_cell(one, records, "", "")
-        return store.path
 
 
 @pytest.fixture
@@ -173,7 +162,7 @@ def test_the_readme_names_where_it_was_measured() -> None:
 
 
 def test_the_command_writes_the_report_and_prints_the_tables(tmp_path: Path, app: typer.Typer) -> None:
-    folder = _stored(tmp_path, *whole_run())
+    folder = stored(tmp_path, *whole_run())
     done = CliRunner().invoke(app, ["report", str(folder)])
     assert done.exit_code == 0, done.output
     assert "DFlash2 (n=7) vs MTP (n=3)" in done.output
@@ -183,7 +172,7 @@ def test_the_command_writes_the_report_and_prints_the_tables(tmp_path: Path, app
 
 def test_a_summary_from_the_disk_equals_the_one_from_memory(tmp_path: Path) -> None:
     made, cells = whole_run()
-    assert command.load(_stored(tmp_path, made, cells)) == (made, summarize(made, cells))
+    assert command.load(stored(tmp_path, made, cells)) == (made, summarize(made, cells))
 
 
 @pytest.mark.parametrize(
@@ -197,7 +186,7 @@ def test_a_summary_from_the_disk_equals_the_one_from_memory(tmp_path: Path) -> N
     ],
 )
 def test_a_format_is_printed_and_nothing_written(tmp_path: Path, app: typer.Typer, name: str, start: str) -> None:
-    folder = _stored(tmp_path, *whole_run())
+    folder = stored(tmp_path, *whole_run())
     before = sorted(folder.rglob("*"))
     done = CliRunner().invoke(app, ["report", str(folder), "--format", name])
     assert done.exit_code == 0, done.output
@@ -206,7 +195,7 @@ def test_a_format_is_printed_and_nothing_written(tmp_path: Path, app: typer.Type
 
 
 def test_the_check_passes_after_the_update_and_fails_when_the_document_drifts(tmp_path: Path, app: typer.Typer) -> None:
-    folder = _stored(tmp_path, *whole_run())
+    folder = stored(tmp_path, *whole_run())
     document = tmp_path / "README.md"
     document.write_text(f"# Title\n{readme.BEGIN}\n{readme.END}\n")
     arguments = ["report", str(folder), "--format", "readme"]
@@ -222,7 +211,7 @@ def test_the_check_passes_after_the_update_and_fails_when_the_document_drifts(tm
 
 
 def test_a_run_without_valid_cells_is_reported_and_ends_with_two(tmp_path: Path, app: typer.Typer) -> None:
-    folder = _stored(tmp_path, run(("none",)), [(cell(findings=(INVALID,)), [record()])])
+    folder = stored(tmp_path, run(("none",)), [(cell(findings=(INVALID,)), [record()])])
     done = CliRunner().invoke(app, ["report", str(folder)])
     assert done.exit_code == EXIT_UNMEASURABLE
     assert "Nothing to compare" in done.output
@@ -244,7 +233,7 @@ def test_check_without_the_readme_format_is_refused(tmp_path: Path, app: typer.T
 
 
 def test_a_damaged_cell_is_named(tmp_path: Path) -> None:
-    folder = _stored(tmp_path, *whole_run())
+    folder = stored(tmp_path, *whole_run())
     (folder / "mtp" / "c1-r1" / "requests.jsonl").write_text("{broken\n")
     with pytest.raises(SpecdeckError) as caught:
         command.report_run(folder, Console())

@@ -1,0 +1,1 @@
+"""Whether a measurement may pass: baselines, fingerprints, gates and their verdicts."""

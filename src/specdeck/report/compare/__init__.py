@@ -1,0 +1,1 @@
+"""Reports of a comparison: terminal, pull-request comment, JUnit, JSON, CSV, HTML. No statistics of its own."""
