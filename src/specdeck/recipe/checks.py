@@ -129,6 +129,14 @@ def _hardware(recipe: Recipe) -> Iterator[Problem]:
         yield Problem(("hardware", "gpus"), "a CUDA recipe needs at least one GPU", "add `gpus: 1`")
     if hardware.device == "cpu" and hardware.gpus:
         yield Problem(("hardware", "gpus"), "a CPU recipe uses no GPU", "remove `gpus`")
+    if hardware.nodes > 1 and hardware.link != "network":
+        yield Problem(("hardware", "nodes"), "several machines reach each other by network", "add `link: network`")
+    if hardware.device == "cuda" and hardware.gpus % hardware.nodes:
+        yield Problem(
+            ("hardware", "gpus"),
+            f"{hardware.gpus} GPUs cannot be spread evenly over {hardware.nodes} nodes",
+            f"write a multiple of {hardware.nodes}",
+        )
     needed = (serve.tensor_parallel_size or 1) * (serve.pipeline_parallel_size or 1)
     if hardware.device == "cuda" and hardware.gpus and needed > hardware.gpus:
         yield Problem(

@@ -31,6 +31,10 @@ class Checkpoint(Part):
     """Local folder, relative to the checkout or absolute."""
     revision: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")] | None = None
     """Full commit hash. Absent: the repository's main branch, which may move."""
+    architecture: Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,79}$")] | None = None
+    """First entry of `architectures` in its config.json, for checks while the files are not here."""
+    size_bytes: Positive | None = None
+    """Published size of all weight files."""
     license: str | None = None
     """SPDX identifier, or the licence's own name."""
     sha256: dict[str, Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]] = Field(default_factory=dict)
@@ -40,6 +44,17 @@ class Checkpoint(Part):
     def where(self) -> str:
         """The repository or path, whichever is given."""
         return self.repo or self.path or "?"
+
+
+class Fork(Part):
+    """A fork of vLLM, for models that no release serves on this hardware."""
+
+    repo: Annotated[str, StringConstraints(min_length=1)]
+    """Where it is published."""
+    methods: tuple[Literal["none", "mtp", "dflash"], ...]
+    """Methods that somebody has published to work with it."""
+    source: Annotated[str, StringConstraints(min_length=1)]
+    """Where that was published."""
 
 
 class Engine(Part):
@@ -55,6 +70,8 @@ class Engine(Part):
     """Container image, for the docker runtime."""
     patches: tuple[Name, ...] = ()
     """Ids of patches the image must carry."""
+    fork: Fork | None = None
+    """Set when the image is not vLLM's own; rules about releases then do not apply."""
     ready_timeout_s: Annotated[float, Field(gt=0, le=6 * 3600)] = 900.0
     """How long a server may take, in seconds, until it has proved to be ready."""
 
@@ -64,6 +81,9 @@ class Hardware(Part):
 
     device: Literal["cpu", "cuda"]
     gpus: Annotated[int, Field(ge=0, le=1024)] = 0
+    """GPUs of all nodes together."""
+    nodes: Annotated[int, Field(ge=1, le=64)] = 1
+    """Machines that serve the model together."""
     class_: Annotated[Name, Field(alias="class")]
     """Card or machine class, such as `rtx3090`, `a100-80g` or `x86-64`."""
     vram_gib: Annotated[float, Field(gt=0)] | None = None
