@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from specdeck.run.progress import Reporter
 
 
+UNKNOWN_METHOD = "unknown"
+
+
 @dataclass
 class Served:
     """A server that has proved what it is and has been warmed up."""
@@ -138,10 +141,12 @@ class AttachedServers:
             base_url=server.base_url, model=server.served_model, endpoint=options.plan.endpoint, api_key=self._api_key
         )
         await _warm(target, options, self._reporter, arm)
+        drafted = proof["num_speculative_tokens"]
         info = ArmInfo(
             name=arm,
-            method=proof.get("method"),
-            num_speculative_tokens=proof.get("num_speculative_tokens"),
+            # A server without a log drafts visibly (counters, payloads) but does not say how.
+            method=proof["method"] or (UNKNOWN_METHOD if drafted else None),
+            num_speculative_tokens=drafted,
             readiness=public(proof, options.root),
         )
         self._known[arm] = served = Served(server, target, info)
