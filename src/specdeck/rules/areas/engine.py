@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 
-from specdeck.rules.model import Area, Breach, Severity
+from specdeck.rules.model import Area, Breach, Severity, need
 from specdeck.rules.versions import RELEASES, of_image
 
 if TYPE_CHECKING:
@@ -162,5 +162,5 @@ def _cpu(ctx: Context) -> Iterator[Breach]:
     needs=("target.head_dim",),
 )
 def _cpu_head(ctx: Context) -> Iterator[Breach]:
-    if not ctx.cuda and ctx.target.config is not None and ctx.target.integer("head_dim") == 32:
+    if not ctx.cuda and need(ctx.target.integer("head_dim"), "target.head_dim") == 32:
         yield Breach(("target",), "head_dim is 32")

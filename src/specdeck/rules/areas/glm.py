@@ -86,7 +86,7 @@ def _retest(ctx: Context) -> Iterator[Breach]:
     needs=("target.architecture",),
 )
 def _full(ctx: Context) -> Iterator[Breach]:
-    flash = ctx.recipe.drafter is not None and "flash" in ctx.recipe.drafter.where.lower()
+    flash = ctx.recipe.drafter is not None and "glm-5.3-flash" in ctx.recipe.drafter.where.lower()
     if ctx.method == "dflash" and flash and ctx.family() == "glm_moe_dsa":
         yield Breach(("drafter",), "the drafter is that of GLM-5.3-Flash, not of GLM-5.3")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from specdeck.rules.model import Area, Breach, Severity
+from specdeck.rules.model import Area, Breach, Severity, need
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,8 +72,7 @@ def _tools(ctx: Context) -> Iterator[Breach]:
     needs=("target.files",),
 )
 def _tokenizer(ctx: Context) -> Iterator[Breach]:
-    files = ctx.target.files
-    if ctx.serve.reasoning_parser and files is not None and "tokenizer.json" not in files:
+    if ctx.serve.reasoning_parser and "tokenizer.json" not in need(ctx.target.files, "target.files"):
         yield Breach(("target",), f"{ctx.target.name} has no tokenizer.json")
 
 
