@@ -8,7 +8,7 @@ import sys
 import uvloop
 
 from specdeck.load.client import Target
-from specdeck.load.closed_loop import run_closed_loop
+from specdeck.load.loop import run_load
 from specdeck.load.prompts import Prompt
 from specdeck.results.schema import Sampling
 
@@ -16,7 +16,7 @@ from specdeck.results.schema import Sampling
 async def main(url: str, streams: int, requests: int, tokens: int) -> None:
     """Run a closed loop and print, by request id: scheduled, stamps of the chunks, and tokens of each."""
     prompts = [Prompt(id=f"p-{i}", category="c", prompt="x") for i in range(requests)]
-    outcome = await run_closed_loop(
+    outcome = await run_load(
         Target(url, "loopback"),
         prompts,
         concurrency=streams,

@@ -68,7 +68,7 @@ client on one core and the server on another.
 
 The client stands on asyncio's transports (uvloop): `data_received` takes a stamp and keeps the bytes, and looks no
 further than whether they could be the end. HTTP framing, events and JSON are read after the load. The first form used
-aiohttp and stamped in the task that reads, as "plain aiohttp + uvloop" (bench/perf/plain.py) still does: a task is woken
+aiohttp and stamped in the task that reads, as "plain aiohttp + uvloop" (bench/perf/plain.py) does: a task is woken
 after every other callback that is due, so that its stamps are late by the work of all other streams. It took
 {plain.cpu_s_per_10k / ours.cpu_s_per_10k:.1f} times the CPU a chunk in this run.
 

@@ -32,6 +32,19 @@ def bench(
     arm: list[str] = typer.Option([], help="Only this arm (repeatable)."),
     base_url: list[str] = typer.Option([], help="Measure a running server: URL or ARM=URL (repeatable)."),
     prompts: str | None = typer.Option(None, help="Prompt set or JSONL file, instead of the plan's or the recipe's."),
+    request_rate: float | None = typer.Option(
+        None, min=0.001, max=1e6, help="Open loop: requests a second, sent when due. The plan's otherwise."
+    ),
+    burstiness: float | None = typer.Option(
+        None, min=1e-6, max=1e6, help="Shape of the gaps with --request-rate: 1 is Poisson, less is burstier."
+    ),
+    max_concurrency: list[int] = typer.Option(
+        [],
+        min=1,
+        max=4096,
+        help="Most requests in flight (repeatable: a cell each), instead of the plan's concurrency.",
+    ),
+    num_prompts: int | None = typer.Option(None, min=1, help="Use so many prompts, categories in turn."),
     python: Path | None = typer.Option(None, help="Python that has vLLM, for recipes without a managed environment."),
     results: Path | None = typer.Option(None, help="Folder that gets the run [default: results/measured]."),
     fresh: bool = typer.Option(False, "--fresh", help="Start a new run even where an unfinished one could continue."),
@@ -55,7 +68,17 @@ def bench(
     if recipe is None and not base_url:
         recipe = DEFAULT_RECIPE
     options = resolve(
-        root, recipe_name=recipe, plan_name=plan, arms=arm, base_urls=base_url, prompts=prompts, python=python
+        root,
+        recipe_name=recipe,
+        plan_name=plan,
+        arms=arm,
+        base_urls=base_url,
+        prompts=prompts,
+        python=python,
+        request_rate=request_rate,
+        burstiness=burstiness,
+        max_concurrency=max_concurrency,
+        num_prompts=num_prompts,
     )
     console = Console()
     with ConsoleReporter(console) as reporter:

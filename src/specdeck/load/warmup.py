@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from specdeck.load.closed_loop import run_closed_loop
+from specdeck.load.loop import run_load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ async def warm_up(
     for part, width in ((chosen[:1], 1), (chosen[1:], concurrency)):
         if not part or errors:
             continue
-        outcome = await run_closed_loop(
+        outcome = await run_load(
             target, part, concurrency=width, sampling=sampling, request_timeout_s=request_timeout_s
         )
         errors += [

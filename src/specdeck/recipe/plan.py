@@ -24,6 +24,11 @@ class Plan(Part):
     limit: Positive | None = None
     """Use only so many prompts, categories in turn."""
     concurrency: Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=1, max_length=32)]
+    """Requests in flight: all the time in a closed loop, at most with `request_rate`."""
+    request_rate: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
+    """Open loop: requests a second, sent when they are due whatever became of the others. Absent: closed loop."""
+    burstiness: Annotated[float, Field(gt=0, le=1_000_000)] = 1.0
+    """Shape of the gaps between requests with `request_rate`: 1 Poisson, less burstier, 1e6 equal distances."""
     rounds: Annotated[int, Field(ge=1, le=100)] = 1
     """Repetitions of every cell; the order of arms is rotated from round to round."""
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000)]

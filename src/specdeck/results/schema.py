@@ -130,16 +130,22 @@ class HostUse(Strict, frozen=True, kw_only=True):
 
 
 class ClientHealth(Strict, frozen=True, kw_only=True):
-    """Whether the client could have been the limit."""
+    """Whether the client could have been the limit.
+
+    `queue_p99_ms`: from when a request was due to when it was sent. `sent_rate`: requests a second, open loop only.
+    """
 
     loop_lag_p99_ms: float | None = None
     requested_concurrency: int
     mean_in_flight: float | None = None
+    queue_p99_ms: float | None = None
+    sent_rate: float | None = None
 
 
 class Cell(Strict, frozen=True, kw_only=True):
     """One arm at one concurrency in one round.
 
+    `request_rate` and `burstiness`: an open loop's (None: closed), with `concurrency` the most in flight.
     `cache_method`: how `cache_policy: cold` was reached (None: warm); `disabled`: the server has no prefix cache.
     """
 
@@ -163,6 +169,8 @@ class Cell(Strict, frozen=True, kw_only=True):
     num_requests: int
     num_failed: int
     server_start_time: float | None = None
+    request_rate: float | None = None
+    burstiness: float | None = None
 
 
 class ArmInfo(Strict, frozen=True, kw_only=True):

@@ -6,7 +6,8 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from specdeck.load.closed_loop import run_closed_loop
+from specdeck.load.arrivals import arrivals, queue_time_p99_ms, sent_rate
+from specdeck.load.loop import run_load
 from specdeck.results.schema import Cell, ClientHealth, CounterDelta, Finding, RequestRecord, Sampling
 from specdeck.run.cache import prepare_cache
 from specdeck.run.idle import IDLE_TIMEOUT_S, Settled, read_metrics, wait_idle
@@ -28,6 +29,8 @@ class CellSpec:
     Attributes:
         order: place in the run, from 1.
         cache_policy: `cold` or `warm`.
+        request_rate: requests a second of an open loop; None: a closed one.
+        burstiness: see arrivals.py.
         method: the arm's speculative method; None: no drafter.
     """
 
@@ -40,6 +43,8 @@ class CellSpec:
     cache_policy: str = "cold"
     method: str | None = None
     num_speculative_tokens: int | None = None
+    request_rate: float | None = None
+    burstiness: float = 1.0
     request_timeout_s: float = 300.0
     cell_timeout_s: float = 3600.0
     idle_timeout_s: float = IDLE_TIMEOUT_S
@@ -82,17 +87,19 @@ async def measure_cell(
         settled = Settled(again.text, again.snapshot, idle=settled.idle, reason=again.reason or settled.reason)
     started_at = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
     with HostSampler() as host:
-        load = await run_closed_loop(
+        load = await run_load(
             target,
             prompts,
             concurrency=spec.concurrency,
             sampling=spec.sampling,
             request_timeout_s=spec.request_timeout_s,
+            due_s=_due(spec, len(prompts)),
             cell_timeout_s=spec.cell_timeout_s,
             cache_salt=cache.salt,
             on_progress=on_request,
         )
     after = await wait_idle(target, timeout_s=spec.idle_timeout_s)
+    queue_p99_ms, rate = queue_time_p99_ms(load.records), sent_rate(load.records)
     delta, restarted = _delta(settled, after)
     findings = [
         *_idle_findings(settled, after),
@@ -110,6 +117,9 @@ async def measure_cell(
                 loop_lag_p99_ms=load.loop_lag_p99_ms,
                 client_cores=load.client_cpu_s / load.duration_s if load.duration_s > 0 else None,
                 host_cpu_percent=host.use().cpu_percent,
+                request_rate=spec.request_rate,
+                sent_rate=rate,
+                queue_p99_ms=queue_p99_ms,
             )
         ),
     ]
@@ -133,13 +143,24 @@ async def measure_cell(
             loop_lag_p99_ms=load.loop_lag_p99_ms,
             requested_concurrency=spec.concurrency,
             mean_in_flight=load.mean_in_flight,
+            queue_p99_ms=queue_p99_ms,
+            sent_rate=rate if spec.request_rate is not None else None,
         ),
         host=host.use(),
         num_requests=len(load.records),
         num_failed=sum(record.error is not None for record in load.records),
         server_start_time=snapshot.process_start if snapshot else None,
+        request_rate=spec.request_rate,
+        burstiness=spec.burstiness if spec.request_rate is not None else None,
     )
     return Measured(cell, load.records, settled.text or "", after.text or "")
+
+
+def _due(spec: CellSpec, count: int) -> tuple[float, ...] | None:
+    """When an open loop's requests are due. All arms have the same moments in a round."""
+    if spec.request_rate is None:
+        return None
+    return arrivals(count, spec.request_rate, spec.burstiness, seed=spec.round)
 
 
 def _delta(before: Settled, after: Settled) -> tuple[CounterDelta, str | None]:

@@ -128,6 +128,8 @@ async def _measure(
         order=key.order,
         sampling=options.sampling,
         cache_policy=plan.cache_policy,
+        request_rate=plan.request_rate,
+        burstiness=plan.burstiness,
         method=info.method,
         num_speculative_tokens=info.num_speculative_tokens,
         request_timeout_s=plan.request_timeout_s,

@@ -81,6 +81,10 @@ def resolve(
     base_urls: Sequence[str] = (),
     prompts: str | None = None,
     python: Path | None = None,
+    request_rate: float | None = None,
+    burstiness: float | None = None,
+    max_concurrency: Sequence[int] = (),
+    num_prompts: int | None = None,
 ) -> Options:
     """Load and check everything before anything is installed, downloaded or started.
 
@@ -92,12 +96,22 @@ def resolve(
         base_urls: `URL` or `ARM=URL` of servers that already run.
         prompts: a prompt set's name (in bench/prompts) or a JSONL file, instead of the plan's and the recipe's.
         python: interpreter that has vLLM, for recipes with the local runtime and no managed environment.
+        request_rate: instead of the plan's, as are the following.
+        burstiness: see Plan.
+        max_concurrency: the plan's `concurrency`.
+        num_prompts: the plan's `limit`.
 
     Raises:
         SpecdeckError: anything unknown, mistyped or contradictory, with the nearest valid name.
     """
     recipe = load_recipe(recipe_name) if recipe_name else None
-    plan = load_plan(plan_name)
+    plan = _changed(
+        load_plan(plan_name),
+        request_rate=request_rate,
+        burstiness=burstiness,
+        concurrency=tuple(dict.fromkeys(max_concurrency)) or None,
+        limit=num_prompts,
+    )
     attached = _attached(base_urls, arms)
     chosen = tuple(attached) if attached else _arms(recipe, plan, arms)
     reasons = {} if attached or recipe is None else {n: str(recipe.arms[n].unavailable) for n in chosen}
@@ -113,6 +127,12 @@ def resolve(
     warmup_name = (recipe.warmup_prompts if recipe else None) or DEFAULT_WARMUP
     prompts_path, warmup_path = prompt_file(root, prompts_name), prompt_file(root, warmup_name)
     loaded, warmup = load_prompts(prompts_path), load_prompts(warmup_path)
+    if num_prompts is not None and num_prompts > len(loaded):
+        raise SpecdeckError(
+            f"{num_prompts} prompts asked for, the set has {len(loaded)}; sending some twice would measure the cache",
+            where=str(prompts_path),
+            fix=f"--num-prompts {len(loaded)}, or a larger set with --prompts",
+        )
     both = {p.text for p in loaded} & {p.text for p in warmup}
     if both:
         raise SpecdeckError(
@@ -172,6 +192,11 @@ def prompt_file(root: Path, name: str) -> Path:
 def sha256_file(path: Path) -> str:
     """Sha256 of a file's bytes, hex."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _changed(plan: Plan, **changes: Any) -> Plan:
+    """The plan with what the command line says instead; None leaves a key as it is."""
+    return plan.model_copy(update={key: value for key, value in changes.items() if value is not None})
 
 
 def _attached(base_urls: Sequence[str], arms: Sequence[str]) -> dict[str, str]:

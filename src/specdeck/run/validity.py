@@ -23,6 +23,7 @@ MIN_LAG_MS = 5.0
 LAG_SHARE_OF_GAP = 0.5
 CLIENT_CORE_LIMIT = 0.9
 SHORT_ANSWER_TOKENS = 16
+RATE_TOLERANCE = 0.05
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,9 @@ class Facts:
         restarted: why the counters do not belong together, when they do not.
         cache_method: see CacheState.
         client_cores: CPU seconds of the client per second of the load.
+        request_rate: requests a second an open loop was asked for; None: a closed loop.
+        sent_rate: requests a second that were sent.
+        queue_p99_ms: from due to sent.
     """
 
     method: str | None
@@ -49,6 +53,9 @@ class Facts:
     loop_lag_p99_ms: float | None
     client_cores: float | None
     host_cpu_percent: float | None = None
+    request_rate: float | None = None
+    sent_rate: float | None = None
+    queue_p99_ms: float | None = None
 
 
 def check(facts: Facts) -> list[Finding]:
@@ -60,6 +67,7 @@ def check(facts: Facts) -> list[Finding]:
         *_drafting(facts),
         *_cache(facts),
         *_client(facts),
+        *_delivery(facts),
         *_answers(facts),
     ]
 
@@ -212,6 +220,20 @@ def _client(facts: Facts) -> Iterable[Finding]:
         )
     if cores is not None and cores > CLIENT_CORE_LIMIT:
         yield warning("client_limited", f"the client used {cores:.2f} of one core: it may have been the limit")
+
+
+def _delivery(facts: Facts) -> Iterable[Finding]:
+    """Whether an open loop sent what it was asked to. Latency counts from the due moment either way."""
+    asked, sent = facts.request_rate, facts.sent_rate
+    if asked is None or sent is None or sent >= asked * (1 - RATE_TOLERANCE):
+        return
+    waited = (
+        "" if facts.queue_p99_ms is None else f"; requests waited in the client up to {facts.queue_p99_ms:.0f} ms (p99)"
+    )
+    yield warning(
+        "load_not_delivered",
+        f"{asked:g} requests a second were asked for, {sent:.3g} sent; the concurrency limit held them back{waited}",
+    )
 
 
 def _answers(facts: Facts) -> Iterable[Finding]:

@@ -14,8 +14,8 @@ import uvloop
 from support import truth
 
 from specdeck.load.client import Target
-from specdeck.load.closed_loop import LoadOutcome, run_closed_loop
 from specdeck.load.exchange import Exchange
+from specdeck.load.loop import LoadOutcome, run_load
 from specdeck.load.loopback.process import Loopback, running_loopback
 from specdeck.load.loopback.server import Truth
 from specdeck.load.loopback.shape import Shape, chunk_tokens, render
@@ -55,7 +55,7 @@ def _load(loopback: Loopback, shape: Shape, endpoint: str, tokens: int) -> tuple
     target = Target(loopback.url(shape), "loopback", "chat" if endpoint == "chat" else "completions")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         outcome = runner.run(
-            run_closed_loop(
+            run_load(
                 target,
                 prompts,
                 concurrency=STREAMS,

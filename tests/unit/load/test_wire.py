@@ -12,7 +12,7 @@ from support.fake_server import answer_events
 
 from specdeck.errors import SpecdeckError
 from specdeck.load.client import Target
-from specdeck.load.closed_loop import LoadOutcome, run_closed_loop
+from specdeck.load.loop import LoadOutcome, run_load
 from specdeck.load.pool import Pool
 from specdeck.load.prompts import Prompt
 from specdeck.results.schema import RequestRecord, Sampling
@@ -56,7 +56,7 @@ def _load(answer: Answer, count: int = 1, *, loop: str = "uvloop", timeout_s: fl
     async def run() -> LoadOutcome:
         prompts = [Prompt(id=f"p-{i}", category="c", prompt="x") for i in range(count)]
         async with _raw_server(answer) as url:
-            return await run_closed_loop(
+            return await run_load(
                 Target(url, "tiny"),
                 prompts,
                 concurrency=1,

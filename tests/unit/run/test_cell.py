@@ -235,3 +235,14 @@ async def test_a_measured_cell_goes_through_the_store_unchanged(tmp_path: Path) 
         store.write_cell(measured.cell, measured.records, measured.before_text, measured.after_text)
         assert store.cells()[0][0] == measured.cell
         assert tuple(store.records("mtp", "c2-r1")) == measured.records
+
+
+async def test_an_open_loop_cell_says_what_rate_was_asked_for_and_what_was_sent() -> None:
+    async with serving(FakeServer()) as server:
+        measured = await _measure(server, concurrency=5, request_rate=50.0, burstiness=1e6)
+    cell = measured.cell
+    assert (cell.request_rate, cell.burstiness, cell.concurrency) == (50.0, 1e6, 5)
+    assert cell.client.sent_rate is not None
+    assert cell.client.queue_p99_ms is not None
+    due = [record.scheduled_s for record in measured.records]
+    assert due == pytest.approx([0.02 * number for number in range(len(PROMPTS))], abs=1e-3)

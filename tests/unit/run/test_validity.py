@@ -173,3 +173,11 @@ def test_answers_without_counts_or_with_too_few_tokens_are_told() -> None:
     assert _found(records=short, delta=CounterDelta(), method=None, sampling=tight) == {}
     forced = Sampling(temperature=0.0, max_tokens=30, ignore_eos=True)
     assert "2 of 2 answers ended early" in _found(sampling=forced)["short_output"][1]
+
+
+def test_an_open_loop_that_sent_less_than_it_was_asked_to_says_so_and_one_that_delivered_does_not() -> None:
+    open_loop = dataclasses.replace(SOUND, request_rate=10.0, sent_rate=8.0, queue_p99_ms=900.0)
+    (finding,) = check(open_loop)
+    assert (finding.code, finding.severity) == ("load_not_delivered", "warning")
+    assert "900 ms" in finding.message
+    assert check(dataclasses.replace(open_loop, sent_rate=9.8)) == []

@@ -14,7 +14,7 @@ from support.fake_server import TOKENS, FakeServer, answer_events, chunk, drop_c
 
 from specdeck.errors import SpecdeckError
 from specdeck.load.client import Target, request_body
-from specdeck.load.closed_loop import LoadOutcome, mean_in_flight, run_closed_loop
+from specdeck.load.loop import LoadOutcome, mean_in_flight, run_load
 from specdeck.load.prompts import Message, Prompt
 from specdeck.load.warmup import warm_up
 from specdeck.results.schema import RequestRecord, Sampling
@@ -36,7 +36,7 @@ def _prompts(count: int) -> list[Prompt]:
 async def _run(server: FakeServer, count: int = 1, **options: Any) -> LoadOutcome:
     arguments: dict[str, Any] = {"concurrency": 1, "sampling": GREEDY, "request_timeout_s": 5, **options}
     target = arguments.pop("target", None) or Target(server.base_url, "tiny")
-    return await run_closed_loop(target, _prompts(count), **arguments)
+    return await run_load(target, _prompts(count), **arguments)
 
 
 async def _one_failure(answer: Callable[..., Any], **options: Any) -> RequestRecord:
@@ -322,3 +322,38 @@ async def test_warm_up_sends_what_is_asked_and_tells_failures() -> None:
 
         server.answer = answer
         assert await warm_up(target, _prompts(2), 3, sampling=GREEDY) == ["p-0: http: 404 Not Found: no such model"]
+
+
+async def test_an_open_loop_schedules_by_the_clock_and_shows_what_waited_in_the_client() -> None:
+    due = (0.0, 0.05, 0.1, 0.15, 0.2)
+    async with serving(FakeServer(delay_s=0.05)) as server:
+        outcome = await _run(server, 5, concurrency=1, due_s=due)
+    assert server.max_in_flight == 1
+    assert [record.error for record in outcome.records] == [None] * 5
+    assert [record.scheduled_s for record in outcome.records] == pytest.approx(due)
+    waits = [record.sent_s - record.scheduled_s for record in outcome.records if record.sent_s is not None]
+    assert waits[-1] > 4 * 0.3 - 0.2, "each answer takes at least 0.3 s, and the fifth waits for four"
+    assert all(record.first_token_s - record.scheduled_s > wait  # type: ignore[operator]
+               for record, wait in zip(outcome.records, waits, strict=True))  # fmt: skip
+
+
+async def test_an_open_loop_does_not_wait_for_answers_while_it_may_have_more_in_flight() -> None:
+    async with serving(FakeServer(delay_s=0.1)) as server:
+        outcome = await _run(server, 6, concurrency=6, due_s=[i * 0.02 for i in range(6)])
+    assert server.max_in_flight == 6
+    assert max(record.sent_s or 0 for record in outcome.records) < min(record.end_s for record in outcome.records)
+
+
+async def test_an_open_loop_gives_up_on_a_dead_server_and_records_what_was_not_sent() -> None:
+    async def answer(_request: web.Request, _body: dict[str, Any]) -> web.Response:
+        return web.Response(status=500, text="broken")
+
+    async with serving(FakeServer(answer=answer)) as server:
+        outcome = await _run(server, 20, due_s=[i * 0.03 for i in range(20)])
+    kinds = [record.error.kind for record in outcome.records if record.error]
+    assert len(kinds) == 20
+    assert kinds[:5] == ["http"] * 5
+    assert kinds[-1] == "cancelled"
+    last = outcome.records[-1]
+    assert last.error is not None
+    assert last.error.message == "not sent: 5 requests in a row had failed"

@@ -1,4 +1,4 @@
-"""The closed loop: a fixed number of requests in flight, each slot sends its next one when the last has ended."""
+"""The load: every prompt sent once, in a closed loop (one follows another's end) or an open one (when each is due)."""
 
 from __future__ import annotations
 
@@ -44,19 +44,24 @@ class LoadOutcome:
     client_cpu_s: float
 
 
-async def run_closed_loop(
+async def run_load(
     target: Target,
     prompts: Sequence[Prompt],
     *,
     concurrency: int,
     sampling: Sampling,
     request_timeout_s: float,
+    due_s: Sequence[float] | None = None,
     cell_timeout_s: float | None = None,
     cache_salt: str | None = None,
     on_record: Callable[[RequestRecord], None] | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> LoadOutcome:
-    """Send every prompt once, `concurrency` at a time.
+    """Send every prompt once, at most `concurrency` at a time.
+
+    Without `due_s` the loop is closed: a slot's next request is scheduled at the end of its last. With it, request i is
+    scheduled `due_s[i]` after the start whatever became of the others; when `concurrency` requests are in flight it
+    waits here, which is `sent_s` minus `scheduled_s` of its record.
 
     Failures are recorded, never retried. When so many requests in a row fail that the server is plainly gone, or the
     time for the cell is over, the rest is recorded as not sent.
@@ -64,9 +69,10 @@ async def run_closed_loop(
     Args:
         target: server, model, endpoint.
         prompts: sent in this order.
-        concurrency: requests in flight.
+        concurrency: most requests in flight.
         sampling: sent with every request.
         request_timeout_s: limit of each request, from sending to the last byte.
+        due_s: seconds after the start, ascending, one for each prompt (see arrivals.py).
         cell_timeout_s: limit of the whole load.
         cache_salt: sent with every request, so that no other load's prefix cache can be hit.
         on_record: called with each record, after the load.
@@ -76,7 +82,7 @@ async def run_closed_loop(
         SpecdeckError: a prompt does not fit the endpoint (before anything is sent).
     """
     requests = [request_body(target, prompt, sampling, cache_salt=cache_salt) for prompt in prompts]
-    load = _Load(target, prompts, requests, concurrency, request_timeout_s, on_progress)
+    load = _Load(target, prompts, requests, concurrency, request_timeout_s, on_progress, due_s)
     async with Pool(target, min(concurrency, len(prompts))) as pool:
         load.encode(pool)
         with collector_paused():
@@ -115,6 +121,7 @@ class _Load:
     concurrency: int
     request_timeout_s: float
     on_progress: Callable[[str], None] | None
+    due_s: Sequence[float] | None
     start: float = 0.0
     _next: int = 0
     _failed_in_row: int = 0
@@ -135,8 +142,11 @@ class _Load:
     async def run(self, pool: Pool, timeout_s: float | None) -> None:
         try:
             async with asyncio.timeout(timeout_s), asyncio.TaskGroup() as group:
-                for _ in range(min(self.concurrency, len(self.prompts))):
-                    group.create_task(self._slot(pool, self.start))
+                if self.due_s is None:
+                    for _ in range(min(self.concurrency, len(self.prompts))):
+                        group.create_task(self._slot(pool))
+                else:
+                    await self._send_when_due(pool, group, self.due_s)
         except TimeoutError:
             self._why_unsent = f"the cell's time limit of {timeout_s:g} s passed"
             for exchange in self._exchanges.values():
@@ -144,31 +154,54 @@ class _Load:
                     exchange.failure = RequestError(kind="timeout", message=self._why_unsent)
                     exchange.end = exchange.end or clock()
 
-    async def _slot(self, pool: Pool, scheduled: float) -> None:
-        give_up = max(5, 2 * self.concurrency)
-        while self._next < len(self.prompts):
-            if self._failed_in_row >= give_up:
-                self._why_unsent = f"{self._failed_in_row} requests in a row had failed"
-                return
+    async def _slot(self, pool: Pool) -> None:
+        scheduled = self.start
+        while self._next < len(self.prompts) and not self._gives_up():
             index, self._next = self._next, self._next + 1
-            exchange = Exchange(self._request_id(index), index, scheduled)
-            self._exchanges[index] = exchange
-            try:
-                await perform(
-                    pool,
-                    self.requests[index],
-                    exchange,
-                    timeout_s=self.request_timeout_s,
-                    api_key=self.target.api_key,
-                )
-            except asyncio.CancelledError:
-                exchange.failure = RequestError(kind="cancelled", message="cancelled while in flight")
-                raise
-            scheduled = exchange.end
-            self._failed_in_row = self._failed_in_row + 1 if exchange.failure else 0
-            self._spill(exchange)
-            if self.on_progress is not None:
-                self.on_progress(self.prompts[index].id)
+            scheduled = await self._one(pool, index, scheduled)
+
+    async def _send_when_due(self, pool: Pool, group: asyncio.TaskGroup, due_s: Sequence[float]) -> None:
+        gate = asyncio.Semaphore(self.concurrency)
+
+        async def queued(index: int, scheduled: float) -> None:
+            async with gate:
+                if not self._gives_up():
+                    await self._one(pool, index, scheduled)
+
+        for index in range(len(self.prompts)):
+            scheduled = self.start + due_s[index]
+            if (wait := scheduled - clock()) > 0:
+                await asyncio.sleep(wait)
+            if self._gives_up():
+                return
+            group.create_task(queued(index, scheduled))
+
+    def _gives_up(self) -> bool:
+        """Whether the server is plainly gone."""
+        if self._failed_in_row < max(5, 2 * self.concurrency):
+            return False
+        self._why_unsent = self._why_unsent or f"{self._failed_in_row} requests in a row had failed"
+        return True
+
+    async def _one(self, pool: Pool, index: int, scheduled: float) -> float:
+        """Send one request and keep what came of it. Returns the moment it ended."""
+        exchange = self._exchanges[index] = Exchange(self._request_id(index), index, scheduled)
+        try:
+            await perform(
+                pool,
+                self.requests[index],
+                exchange,
+                timeout_s=self.request_timeout_s,
+                api_key=self.target.api_key,
+            )
+        except asyncio.CancelledError:
+            exchange.failure = RequestError(kind="cancelled", message="cancelled while in flight")
+            raise
+        self._failed_in_row = self._failed_in_row + 1 if exchange.failure else 0
+        self._spill(exchange)
+        if self.on_progress is not None:
+            self.on_progress(self.prompts[index].id)
+        return exchange.end
 
     def _spill(self, exchange: Exchange) -> None:
         self._raw_bytes += sum(map(len, exchange.chunks))
@@ -190,6 +223,7 @@ class _Load:
             exchange = self._exchanges.pop(index, None)
             if exchange is None:
                 unsent = RequestError(kind="cancelled", message=f"not sent: {self._why_unsent}")
-                exchange = Exchange(self._request_id(index), index, now, end=now, failure=unsent)
+                due = now if self.due_s is None else self.start + self.due_s[index]
+                exchange = Exchange(self._request_id(index), index, due, end=max(now, due), failure=unsent)
             self._records[index] = self._record(exchange)
         return tuple(self._records[index] for index in range(len(self.prompts)))
