@@ -1,0 +1,1 @@
+"""Grammar and trainer of the tiny pair; see ../README.md."""

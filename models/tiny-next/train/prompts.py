@@ -1,0 +1,33 @@
+"""The prompt files of the bench: held-out problems, ten a category, and six others to warm up on."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from .grammar import Problem, problems
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SEED = 1
+COUNT = 30
+WARMUP = 6
+
+
+def _line(problem: Problem, prefix: str = "") -> str:
+    row = {
+        "id": prefix + problem.id,
+        "category": problem.category,
+        "messages": problem.messages,
+        "answer": problem.answer,
+    }
+    return json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def write_prompts(folder: Path) -> None:
+    """Write tiny-next.jsonl and tiny-next-warmup.jsonl: one stream of held-out problems, so they never share one."""
+    chosen = problems("held-out", SEED, COUNT + WARMUP)
+    measured, warmup = chosen[:COUNT], chosen[COUNT:]
+    (folder / "tiny-next.jsonl").write_text("".join(map(_line, measured)), encoding="utf-8")
+    (folder / "tiny-next-warmup.jsonl").write_text("".join(_line(p, "warmup-") for p in warmup), encoding="utf-8")
