@@ -1,0 +1,155 @@
+"""KV cache arithmetic of vLLM 0.32.0: block size of hybrids, layer groups, blocks a request takes, tokens of a pool.
+
+Follows v1/core/kv_cache_utils.py, v1/kv_cache_interface.py and platforms/interface.py of that release; it reproduces
+reported pools to the token where the memory given to the cache is known (docs/planner.md). Units: bytes and tokens of
+one GPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import lcm
+from typing import Literal
+
+Kind = Literal["full", "state", "sliding"]
+
+
+@dataclass(frozen=True)
+class LayerKind:
+    """Layers that are cached alike.
+
+    Attributes:
+        kind: `full` attention, recurrent `state`, or `sliding` window attention.
+        layers: how many.
+        page_bytes: bytes of one block of one layer.
+        block_tokens: tokens of one block; 0 for states, whose blocks hold one state each.
+        window: sliding window in tokens, for `sliding`.
+    """
+
+    kind: Kind
+    layers: int
+    page_bytes: int
+    block_tokens: int = 0
+    window: int = 0
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """How the engine lays layers out: every group has `group_size` layers and draws blocks from one pool.
+
+    Attributes:
+        groups: layer kind (with the block size it ended up with) and how many groups it fills.
+        padding_layers: places in groups that no layer uses.
+    """
+
+    group_size: int
+    page_bytes: int
+    groups: tuple[tuple[LayerKind, int], ...]
+    padding_layers: int
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of one block of the pool."""
+        return self.group_size * self.page_bytes
+
+
+def ceil_div(value: int, by: int) -> int:
+    """Return value ÷ by, rounded up."""
+    return -(-value // by)
+
+
+def gdn_state_bytes(
+    *, key_heads: int, value_heads: int, key_dim: int, value_dim: int, kernel: int, draft_tokens: int,
+    conv_bytes: int = 2, state_bytes: int = 4,
+) -> int:  # fmt: skip
+    """Return bytes of one gated-delta-net (or KDA) state of one layer; heads are one GPU's.
+
+    (kernel − 1 + n) convolution rows of a number a channel, and one key_dim × value_dim matrix a value head.
+    Source: vLLM 0.32.0, model_executor/layers/mamba/mamba_utils.py, gated_delta_net_state_shape.
+    """
+    channels = 2 * key_heads * key_dim + value_heads * value_dim
+    return (kernel - 1 + draft_tokens) * channels * conv_bytes + value_heads * key_dim * value_dim * state_bytes
+
+
+def hybrid_block_tokens(state: int, token: int, *, smallest: int = 16, kernel: int = 16) -> int:
+    """Return the attention block size: the smallest whose page of one layer holds one recurrent state.
+
+    Args:
+        state: bytes of the largest state of one layer.
+        token: bytes of one token in one attention layer.
+        smallest: block size the user asked for, else the platform's default (16; 128 on CPU).
+        kernel: smallest block the attention kernel takes (16; 32 on CPU; 128 with MLA).
+    """
+    step = max(smallest, kernel)
+    return kernel * ceil_div(step * ceil_div(state, step * token), kernel)
+
+
+def qsa_ring_capacity(ratio: int, draft_tokens: int) -> int:
+    """Return the ring of raw keys that Flash-Next's indexer keeps: ratio × ceil((ratio + n) ÷ ratio), tokens."""
+    return ratio * ceil_div(ratio + draft_tokens, ratio)
+
+
+def smallest_qsa_block(automatic: int, ratio: int, draft_tokens: int) -> int:
+    """Return the smallest block size ≥ the automatic one that is a multiple of 16 and of the ring's capacity."""
+    step = lcm(16, qsa_ring_capacity(ratio, draft_tokens))
+    return step * ceil_div(automatic, step)
+
+
+def group_layers(kinds: list[LayerKind]) -> Grouping:
+    """Put layers into groups of equal size, with equal pages, as the engine does for layers of several kinds.
+
+    Pages: the largest wins; states and pages that do not divide it are padded, other blocks get more tokens. Group
+    size: the layer count of the rarest kind, or of the most frequent one when that is less than half as many again.
+
+    Raises:
+        ValueError: no layers.
+    """
+    page = max(kind.page_bytes for kind in kinds)
+    merged: dict[tuple[Kind, int, int], int] = {}
+    for kind in kinds:
+        ratio = page // kind.page_bytes if kind.kind != "state" and page % kind.page_bytes == 0 else 1
+        key = (kind.kind, kind.block_tokens * ratio, kind.window)
+        merged[key] = merged.get(key, 0) + kind.layers
+    counts = list(merged.values())
+    size = max(counts) if max(counts) < min(counts) * 1.5 else min(counts)
+    groups = tuple(
+        (LayerKind(name, layers, page, block, window), ceil_div(layers, size))
+        for (name, block, window), layers in merged.items()
+    )
+    padding = sum(count * size - kind.layers for kind, count in groups)
+    return Grouping(size, page, groups, padding)
+
+
+def blocks_per_request(
+    grouping: Grouping, *, context: int, draft_tokens: int, prefix_caching: bool, in_flight_tokens: int
+) -> int:
+    """Return the blocks that one request of `context` tokens may take, over all groups.
+
+    Args:
+        grouping: the layers.
+        context: prompt and answer, tokens.
+        draft_tokens: n; a state is kept for each position that may be rejected.
+        prefix_caching: keeps one state more (mamba cache mode `align`).
+        in_flight_tokens: tokens scheduled but not settled: max_num_batched_tokens × concurrent batches (2 with
+            asynchronous scheduling).
+    """
+    total = 0
+    for kind, groups in grouping.groups:
+        if kind.kind == "full":
+            each = ceil_div(context, kind.block_tokens)
+        elif kind.kind == "state":
+            each = (2 if prefix_caching else 1) + draft_tokens
+        else:
+            each = ceil_div(min(kind.window - 1 + in_flight_tokens, context), kind.block_tokens) + 1
+        total += groups * each
+    return total
+
+
+def pool_tokens(blocks: int, per_request: int, max_model_len: int) -> int:
+    """Return the pool as the engine's log reports it: blocks ÷ blocks of a request of max_model_len × max_model_len."""
+    return int(blocks / per_request * max_model_len)
+
+
+def with_block(kind: LayerKind, block_tokens: int, token_bytes: int) -> LayerKind:
+    """Return an attention kind with another block size."""
+    return replace(kind, block_tokens=block_tokens, page_bytes=block_tokens * token_bytes)

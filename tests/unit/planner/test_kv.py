@@ -1,0 +1,121 @@
+"""The engine's KV arithmetic against pools and block sizes that real engines reported."""
+
+from __future__ import annotations
+
+import pytest
+
+from specdeck.checkpoint import CheckpointFacts
+from specdeck.planner.kv import (
+    LayerKind,
+    group_layers,
+    hybrid_block_tokens,
+    pool_tokens,
+    qsa_ring_capacity,
+    smallest_qsa_block,
+)
+from specdeck.planner.shape import CacheOptions, CacheShape, cache_shape
+
+GIB = 2**30
+TARGET = CheckpointFacts(
+    "27b", "config.json",
+    {"text_config": {
+        "model_type": "qwen3_5_text", "num_hidden_layers": 64, "full_attention_interval": 4, "hidden_size": 5120,
+        "num_attention_heads": 24, "num_key_value_heads": 4, "head_dim": 256, "linear_num_key_heads": 16,
+        "linear_num_value_heads": 48, "linear_key_head_dim": 128, "linear_value_head_dim": 128,
+        "linear_conv_kernel_dim": 4, "mtp_num_hidden_layers": 1, "mamba_ssm_dtype": "float32",
+    }},
+)  # fmt: skip
+DRAFTER = CheckpointFacts(
+    "drafter", "config.json",
+    {"num_hidden_layers": 5, "num_key_value_heads": 8, "head_dim": 128, "sliding_window": 2048,
+     "layer_types": ["sliding_attention"] * 5},
+)  # fmt: skip
+
+
+def shape(**options: object) -> tuple[CacheShape, CacheOptions]:
+    chosen = CacheOptions(**options)  # type: ignore[arg-type]
+    found = cache_shape(TARGET, DRAFTER, chosen)
+    assert isinstance(found, CacheShape)
+    return found, chosen
+
+
+DFLASH2 = {"method": "dflash", "draft_tokens": 7}
+
+
+@pytest.mark.parametrize(
+    ("options", "available_gib", "length", "blocks", "tokens"),
+    [
+        ({**DFLASH2, "batched_tokens": 2048}, 93.47, 262_144, 5889, 1_132_623),
+        ({**DFLASH2, "batched_tokens": 2048}, 93.47, 32_768, 5889, 745_060),
+        ({"batched_tokens": 2048}, 97.52, 32_768, 2037, 1_390_592),
+        ({}, 95.61, 262_144, None, 1_535_195),
+        (DFLASH2, 86.30, 262_144, None, 1_034_498),
+        ({**DFLASH2, "kv_dtype": "fp8"}, 88.83, 262_144, None, 1_993_776),
+        (DFLASH2, 66.25, 262_144, None, 794_041),
+    ],
+)
+def test_pools_that_one_h200_reported_are_met_to_the_token(
+    options: dict[str, object], available_gib: float, length: int, blocks: int | None, tokens: int
+) -> None:
+    found, chosen = shape(**options)
+    assert found.grouping is not None
+    # The log rounds to 0.01 GiB: the block count must be one that this rounding admits, and give the tokens exactly.
+    lowest, highest = ((available_gib + e) * GIB // found.grouping.block_bytes for e in (-0.0051, 0.0051))
+    per_request = found.per_request(chosen, length)
+    fitting = [b for b in range(int(lowest), int(highest) + 1) if pool_tokens(b, per_request, length) == tokens]
+    assert fitting
+    assert blocks is None or blocks in fitting
+
+
+def test_a_drafter_of_five_layers_sets_the_group_size_of_the_whole_model() -> None:
+    found, _ = shape(**DFLASH2)
+    assert found.grouping is not None
+    assert found.grouping.group_size == 5
+    assert {kind.kind: groups for kind, groups in found.grouping.groups} == {"state": 10, "full": 4, "sliding": 1}
+    assert found.grouping.padding_layers == 2 + 4
+    alone, _ = shape()
+    assert alone.grouping is not None
+    assert {kind.kind: groups for kind, groups in alone.grouping.groups} == {"state": 3, "full": 1}
+
+
+def test_layers_of_nearly_equal_number_are_padded_to_the_larger_group() -> None:
+    grouping = group_layers([LayerKind("full", 13, 64, 16), LayerKind("sliding", 12, 64, 16, 128)])
+    assert (grouping.group_size, grouping.padding_layers) == (13, 1)
+
+
+def test_a_page_that_divides_the_largest_gets_more_tokens_and_one_that_does_not_is_padded() -> None:
+    grouping = group_layers([LayerKind("full", 2, 96, 16), LayerKind("sliding", 2, 48, 16, 64)])
+    assert [kind.block_tokens for kind, _ in grouping.groups] == [16, 32]
+    grouping = group_layers([LayerKind("full", 2, 96, 16), LayerKind("sliding", 2, 40, 16, 64)])
+    assert [kind.block_tokens for kind, _ in grouping.groups] == [16, 16]
+    assert grouping.page_bytes == 96
+
+
+@pytest.mark.parametrize(
+    ("n", "capacity", "fits_1616", "flag"),
+    [
+        (1, 8, True, None), (4, 8, True, None), (5, 12, False, 1632), (6, 12, False, 1632), (7, 12, False, 1680),
+        (8, 12, False, None), (9, 16, True, None), (12, 16, True, None),
+    ],
+)  # fmt: skip
+def test_the_qsa_ring_and_its_block_size(n: int, capacity: int, *, fits_1616: bool, flag: int | None) -> None:
+    assert qsa_ring_capacity(4, n) == capacity
+    assert (1616 % capacity == 0) is fits_1616
+    if flag is not None:
+        # Flash-Next at TP2: 8 key and 24 value heads of 128 a GPU, one KV head of 256 in bf16.
+        state = (3 + n) * 5120 * 2 + 24 * 128 * 128 * 4
+        automatic = hybrid_block_tokens(state, 1024)
+        assert 1616 <= automatic <= 1648
+        assert smallest_qsa_block(automatic, 4, n) == flag
+
+
+def test_the_automatic_block_grows_with_the_draft_length() -> None:
+    sizes = [hybrid_block_tokens((3 + n) * 5120 * 2 + 24 * 128 * 128 * 4, 1024) for n in (4, 5, 6, 7)]
+    assert sizes == [1616, 1616, 1632, 1648]
+
+
+def test_a_missing_key_is_named_instead_of_guessed() -> None:
+    bare = CheckpointFacts("x", "config.json", {"num_hidden_layers": 4, "full_attention_interval": 4})
+    assert cache_shape(bare, None, CacheOptions()) == (
+        "target config: num_key_value_heads", "target config: head_dim",
+    )  # fmt: skip
