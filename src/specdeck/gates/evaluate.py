@@ -76,16 +76,16 @@ def _regression(
     lost = [e for e in rows if e.verdict == "worse" and e.floor is not None and (size(e) or 0) > gate.max_loss]
     if lost:
         worst = max(lost, key=lambda e: size(e) or 0)
-        summary = f"{_move(worst)}; {len(lost)} of {len(rows)} rows are worse by more than {_loss(gate, gate.max_loss)}"
+        summary = f"{_short(worst)}; {len(lost)} of {len(rows)} rows lost more than {_loss(gate, gate.max_loss)}"
         return _result(name, "fail", summary, [*map(_move, lost), *unknown])
     if unknown or not rows:
         summary = unknown[0] if unknown else f"neither side has a row of {gate.metric}"
         return _result(name, "unmeasurable", summary, unknown)
     downwards = [e for e in rows if is_worse(e)]
     if not downwards:
-        return _result(name, "pass", f"no row of {len(rows)} is lower", [])
+        return _result(name, "pass", f"none of {len(rows)} rows is worse", [])
     worst = max(downwards, key=lambda e: size(e) or 0)
-    summary = f"{len(rows)} rows; the lowest, {_move(worst)}, is not a loss above {_loss(gate, gate.max_loss)}"
+    summary = f"no loss above {_loss(gate, gate.max_loss)} in {len(rows)} rows; the lowest: {_short(worst)}"
     return _result(name, "pass", summary, [])
 
 
@@ -174,13 +174,16 @@ def _absolute(gate: Floor, sample: Sample) -> float | None:
     return sum(known) / sum(item.duration_s for item in sample.rounds) if len(known) == len(tokens) else None
 
 
+def _short(effect: Effect) -> str:
+    """A row's move in words: TPOT of mtp at concurrency 8 ×1.050 [1.030, 1.070]."""
+    sign, form = ("×", ".3f") if effect.kind == "ratio" else ("", "+.3f")
+    text = f"{effect.key} {sign}{effect.value or 0:{form}}"
+    return f"{text} [{effect.interval.lo:{form}}, {effect.interval.hi:{form}}]" if effect.interval else text
+
+
 def _move(effect: Effect) -> str:
-    """A row's move in words: tpot_s of mtp at concurrency 8: ×1.05 [1.03, 1.07], q = 0.001, floor 0.02."""
-    sign = "×" if effect.kind == "ratio" else ""
-    value = "?" if effect.value is None else f"{effect.value:.3f}" if effect.kind == "ratio" else f"{effect.value:+.3f}"
-    parts = [f"{effect.key}: {sign}{value}"]
-    if effect.interval is not None:
-        parts[0] += f" [{effect.interval.lo:.3f}, {effect.interval.hi:.3f}]"
+    """The same with what makes it significant."""
+    parts = [_short(effect)]
     if effect.q_value is not None:
         parts.append(f"q = {effect.q_value:.2g}")
     if effect.floor is not None:

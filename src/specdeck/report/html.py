@@ -94,7 +94,8 @@ def quiet_brackets(text: str) -> str:
 
 
 def _side(column: Column) -> str:
-    return ' class="text"' if column.text else ""
+    names = " ".join(name for name, there in (("text", column.text), ("wrap", column.wrap)) if there)
+    return f' class="{names}"' if names else ""
 
 
 def _picture(picture: Picture, summary: Summary) -> str:

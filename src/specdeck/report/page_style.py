@@ -26,6 +26,7 @@ thead th { vertical-align: bottom; font-weight: 600; white-space: normal; min-wi
 tbody th { font-weight: 600; }
 tbody th:first-child, thead th:first-child { position: sticky; left: 0; background: var(--paper); }
 th.text, td.text { text-align: left; }
+td.wrap { white-space: normal; min-width: 13rem; }
 small { display: block; font-size: .75rem; font-weight: 400; color: var(--quiet); }
 .range { color: var(--quiet); font-weight: 400; white-space: nowrap; }
 .notes { margin-top: .5rem; font-size: .85rem; color: var(--quiet); }

@@ -29,11 +29,15 @@ NEAR_MAX = "* fewer than 100 values: the 99th percentile is close to the largest
 
 @dataclass(frozen=True)
 class Column:
-    """A column's head, what the brackets in it mean, and whether it holds text (left) or figures (right)."""
+    """A column's head, what the brackets in it mean, and whether it holds text (left) or figures (right).
+
+    `wrap`: sentences, which may take several lines.
+    """
 
     head: str
     below: str = ""
     text: bool = False
+    wrap: bool = False
 
 
 @dataclass(frozen=True)

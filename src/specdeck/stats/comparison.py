@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from specdeck.results.schema import Strict
 from specdeck.stats.bootstrap import RESAMPLES
 from specdeck.stats.contrast import contrast, false_discovery
-from specdeck.stats.metrics import METRICS, Metric, sides
+from specdeck.stats.metrics import METRICS, TITLES, Metric, sides
 from specdeck.stats.model import Interval, Note
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ class Key(Strict, frozen=True, kw_only=True):
     position: int | None = None
 
     def __str__(self) -> str:
-        at = f" at position {self.position}" if self.position is not None else ""
-        return f"{self.metric}{at} of {self.arm} at concurrency {self.concurrency}"
+        at = f" {self.position}" if self.position is not None else ""
+        return f"{TITLES[self.metric]}{at} of {self.arm} at concurrency {self.concurrency}"
 
 
 class Effect(Strict, frozen=True, kw_only=True):
@@ -132,8 +132,9 @@ def size(effect: Effect) -> float | None:
 
 def is_worse(effect: Effect) -> bool:
     """Whether the move, however small or unsure, is in the bad direction."""
-    if effect.value is None:
+    if not size(effect):
         return False
+    assert effect.value is not None
     moved_up = effect.value > (1 if effect.kind == "ratio" else 0)
     return moved_up != effect.higher_is_better
 

@@ -49,6 +49,7 @@ METRICS = (
     Metric("acceptance_length", "acceptance length", "difference", True, _mean),
     Metric("acceptance_at", "acceptance at position", "difference", True, _mean, by_position=True),
 )
+TITLES = {metric.name: metric.title for metric in METRICS}
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,6 @@ from specdeck.report.compare.markdown import LIMIT
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from click.testing import Result
-
 
 @pytest.fixture
 def app() -> typer.Typer:
@@ -31,7 +29,7 @@ def app() -> typer.Typer:
     return made
 
 
-def call(app: typer.Typer, *words: str | Path) -> Result:
+def call(app: typer.Typer, *words: str | Path) -> Any:
     return CliRunner().invoke(app, [str(word) for word in words])
 
 

@@ -12,6 +12,7 @@ from specdeck.gates.evaluate import confirmed, evaluate
 from specdeck.gates.models import GateFile, load_gates
 from specdeck.gates.outcome import Outcome, exit_code, verdict
 from specdeck.results.schema import Finding
+from specdeck.stats.metrics import TITLES
 
 BASE = with_floors(measured("base"))
 CONTAMINATED = Finding(code="contaminated", severity="invalid", message="drafts of somebody else")
@@ -41,7 +42,7 @@ def test_a_regression_of_each_metric_fails_its_gate_and_an_equal_candidate_passe
     assert verdict(judged(gates)) == "pass"
     failed = judged(gates, **worse)
     assert (verdict(failed), exit_code(failed)) == ("fail", 1)
-    assert metric in failed.gates[0].summary
+    assert TITLES[metric] in failed.gates[0].summary
 
 
 def test_a_loss_below_the_smallest_that_matters_passes_and_says_how_large_it_is() -> None:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from specdeck.gates.outcome import verdict
 from specdeck.report.format import MISSING, clean, count, fixed, milliseconds, percent, significant
 from specdeck.report.tables import CI, Column, Table
-from specdeck.stats.metrics import METRICS
+from specdeck.stats.metrics import TITLES
 from specdeck.stats.model import CPU_NOTICE, UNKNOWN_DEVICE_NOTICE
 
 if TYPE_CHECKING:
     from specdeck.gates.outcome import Outcome
     from specdeck.stats.comparison import Effect
 
-TITLES = {metric.name: metric.title for metric in METRICS}
 _NOTICES = {"cpu": CPU_NOTICE, "unknown": UNKNOWN_DEVICE_NOTICE}
 _MARKS = {"pass": "✓ pass", "fail": "✗ FAIL", "unmeasurable": "? unmeasurable"}
 
@@ -51,7 +50,7 @@ def gates(outcome: Outcome) -> Table:
     return Table(
         key="gates",
         title=f"Gates: {clean(outcome.gate_file)}",
-        columns=(Column("gate", text=True), Column("verdict", text=True), Column("why", text=True)),
+        columns=(Column("gate", text=True), Column("verdict", text=True), Column("why", text=True, wrap=True)),
         rows=tuple((clean(gate.name), _MARKS[gate.verdict], clean(gate.summary)) for gate in outcome.gates),
     )
 
@@ -75,7 +74,7 @@ def environment(outcome: Outcome) -> Table:
     return Table(
         key="environment",
         title="Where both sides were measured",
-        columns=(Column("", text=True), Column("base", text=True), Column("candidate", text=True)),
+        columns=(Column("", text=True), *(Column(side, text=True, wrap=True) for side in ("base", "candidate"))),
         rows=(
             ("run", clean(outcome.base.name), clean(outcome.candidate.name)),
             ("measured", clean(outcome.base.created_at), clean(outcome.candidate.created_at)),
@@ -130,12 +129,12 @@ def _table(outcome: Outcome, key: str, title: str, rows: list[Effect]) -> Table:
             Column("arm", text=True),
             Column("conc."),
             Column("figure", text=True),
+            Column("verdict", text=True),
             Column("base"),
             Column("candidate"),
             Column("change", CI),
             Column("q"),
             Column("noise floor"),
-            Column("verdict", text=True),
         ),
         rows=tuple(
             (
@@ -144,12 +143,12 @@ def _table(outcome: Outcome, key: str, title: str, rows: list[Effect]) -> Table:
                 TITLES[e.key.metric]
                 + (f" {e.key.position}" if e.key.position is not None else "")
                 + (", ms" if e.key.metric in ("ttft_s", "tpot_s") else ""),
+                e.verdict,
                 figure(e, e.base),
                 figure(e, e.candidate),
                 change(e),
                 MISSING if e.q_value is None else f"{e.q_value:.2g}",
                 fixed(e.floor, 3),
-                e.verdict,
             )
             for e in rows
         ),

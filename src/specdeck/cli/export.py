@@ -1,0 +1,50 @@
+"""`specdeck export`: a run in the forms that other tools read."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+
+import typer
+
+
+class Format(enum.StrEnum):
+    """Forms of other tools."""
+
+    VLLM_BENCH = "vllm-bench"
+    PROMETHEUS = "prometheus"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("export")(export)
+
+
+def export(
+    run_dir: Path = typer.Argument(..., metavar="RUN", help="Folder of a run, or its name in results/measured."),
+    form: Format = typer.Option(..., "--format", help="vllm-bench: a result file a cell. prometheus: a textfile."),
+    output: Path | None = typer.Option(None, metavar="FOLDER", help="Where to write. Default: RUN/export."),
+) -> None:
+    """Write RUN as other tools expect it: the result keys of `vllm bench serve`, or a Prometheus textfile."""
+    import msgspec  # noqa: PLC0415 - `--help` must not pay for numpy
+
+    from specdeck.cli.report import load_cells, run_folder  # noqa: PLC0415
+    from specdeck.report.export import prometheus, vllm_bench  # noqa: PLC0415
+    from specdeck.results.atomic import replace_file, storing  # noqa: PLC0415
+    from specdeck.stats.summary import summarize  # noqa: PLC0415
+
+    folder = run_folder(run_dir)
+    run, cells = load_cells(folder)
+    if form is Format.PROMETHEUS:
+        files = {"specdeck.prom": prometheus.render(summarize(run, cells)).encode()}
+    else:
+        files = {
+            vllm_bench.file_name(cell): msgspec.json.encode(vllm_bench.render(run, cell, records))
+            for cell, records in cells
+        }
+    target = output or folder / "export"
+    with storing("the export", target):
+        target.mkdir(parents=True, exist_ok=True)
+        for name, data in files.items():
+            replace_file(target / name, data)
+    typer.echo(f"written: {len(files)} file{'s' if len(files) != 1 else ''} in {target}")
