@@ -13,6 +13,7 @@ from specdeck.load.exchange import Exchange, perform
 from specdeck.load.pool import Pool
 from specdeck.load.quiet import LagSampler, collector_paused
 from specdeck.load.record import make_record
+from specdeck.load.spill import Spill
 from specdeck.load.wire import clock
 from specdeck.results.schema import RequestError, RequestRecord, Sampling
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from specdeck.load.prompts import Prompt
-
-RAW_BUDGET_BYTES = 256 * 2**20
-"""Answers are kept unparsed until the load has ended, up to this much; beyond it, memory matters more."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +80,17 @@ async def run_load(
         SpecdeckError: a prompt does not fit the endpoint (before anything is sent).
     """
     requests = [request_body(target, prompt, sampling, cache_salt=cache_salt) for prompt in prompts]
-    load = _Load(target, prompts, requests, concurrency, request_timeout_s, on_progress, due_s)
-    async with Pool(target, min(concurrency, len(prompts))) as pool:
-        load.encode(pool)
-        with collector_paused():
-            async with LagSampler() as lag:
-                cpu = time.process_time()
-                load.start = clock()
-                await load.run(pool, cell_timeout_s)
-                cpu = time.process_time() - cpu
-    records = load.finish()
+    with Spill() as spill:
+        load = _Load(target, prompts, requests, concurrency, request_timeout_s, on_progress, due_s, spill)
+        async with Pool(target, min(concurrency, len(prompts))) as pool:
+            load.encode(pool)
+            with collector_paused():
+                async with LagSampler() as lag:
+                    cpu = time.process_time()
+                    load.start = clock()
+                    await load.run(pool, cell_timeout_s)
+                    cpu = time.process_time() - cpu
+        records = load.finish()
     if on_record is not None:
         for record in records:
             on_record(record)
@@ -122,13 +121,12 @@ class _Load:
     request_timeout_s: float
     on_progress: Callable[[str], None] | None
     due_s: Sequence[float] | None
+    spill: Spill
     start: float = 0.0
     _next: int = 0
     _failed_in_row: int = 0
-    _raw_bytes: int = 0
     _why_unsent: str = ""
     _exchanges: dict[int, Exchange] = field(default_factory=dict)
-    _records: dict[int, RequestRecord] = field(default_factory=dict)
     _run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
     def encode(self, pool: Pool) -> None:
@@ -198,32 +196,21 @@ class _Load:
             exchange.failure = RequestError(kind="cancelled", message="cancelled while in flight")
             raise
         self._failed_in_row = self._failed_in_row + 1 if exchange.failure else 0
-        self._spill(exchange)
+        self.spill.put(exchange)
         if self.on_progress is not None:
             self.on_progress(self.prompts[index].id)
         return exchange.end
 
-    def _spill(self, exchange: Exchange) -> None:
-        self._raw_bytes += sum(map(len, exchange.chunks))
-        if self._raw_bytes <= RAW_BUDGET_BYTES:
-            return
-        for index, done in list(self._exchanges.items()):
-            if done.end:
-                self._records[index] = self._record(self._exchanges.pop(index))
-        self._raw_bytes = 0
-
-    def _record(self, exchange: Exchange) -> RequestRecord:
-        return make_record(exchange, self.prompts[exchange.index], self.start, self.target.api_key)
-
     def finish(self) -> tuple[RequestRecord, ...]:
-        now = clock()
-        for index in range(len(self.prompts)):
-            if index in self._records:
-                continue
-            exchange = self._exchanges.pop(index, None)
-            if exchange is None:
-                unsent = RequestError(kind="cancelled", message=f"not sent: {self._why_unsent}")
-                due = now if self.due_s is None else self.start + self.due_s[index]
-                exchange = Exchange(self._request_id(index), index, due, end=max(now, due), failure=unsent)
-            self._records[index] = self._record(exchange)
-        return tuple(self._records[index] for index in range(len(self.prompts)))
+        """Read all answers, now that nothing is timed."""
+        return tuple(map(self._record, range(len(self.prompts))))
+
+    def _record(self, index: int) -> RequestRecord:
+        exchange = self._exchanges.pop(index, None)
+        if exchange is None:
+            now = clock()
+            unsent = RequestError(kind="cancelled", message=f"not sent: {self._why_unsent}")
+            due = now if self.due_s is None else self.start + self.due_s[index]
+            exchange = Exchange(self._request_id(index), index, due, end=max(now, due), failure=unsent)
+        self.spill.fetch(exchange)
+        return make_record(exchange, self.prompts[index], self.start, self.target.api_key)
