@@ -12,3 +12,4 @@ step "mypy --strict" "$bin/mypy"
 step "shellcheck" "$bin/shellcheck" -x "${shells[@]}"
 step "yamllint" "$bin/yamllint" --strict "${yamls[@]}"
 step "generated files are current" "$bin/python" -m specdeck schema --check
+step "docs/traps.md is current" "$bin/python" -m specdeck rules docs --check

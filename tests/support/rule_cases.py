@@ -82,6 +82,7 @@ FLASH_NEXT: Changes = {
     "text_config.linear_key_head_dim": 128,
     "text_config.linear_value_head_dim": 128,
     "text_config.linear_conv_kernel_dim": 4,
+    "text_config.mamba_ssm_dtype": "float32",
 }
 GLM: Changes = {"architectures": ["Glm5NextForConditionalGeneration"]}
 FULL: Changes = {"architectures": ["GlmMoeDsaForCausalLM"]}

@@ -122,7 +122,9 @@ def report_of(recipe: str, arm: str | None, *, host: bool, python: Path | None) 
     return report, {name for name, spec in model.arms.items() if spec.unavailable}
 
 
-def before_start(recipe: str, arm: str, *, python: Path | None, allowed: Collection[str]) -> None:
+def before_start(
+    recipe: str, arm: str, *, python: Path | None, allowed: Collection[str], refuse_errors: bool = True
+) -> None:
     """Tell what the rules say about an arm that is about to start: warnings and notes in short, errors as a refusal.
 
     Args:
@@ -130,6 +132,7 @@ def before_start(recipe: str, arm: str, *, python: Path | None, allowed: Collect
         arm: the arm.
         python: the interpreter that will serve, where it is known.
         allowed: ids of rules whose errors a person has decided to live with.
+        refuse_errors: whether errors end it; else they are told like warnings.
 
     Raises:
         SpecdeckError: an error that is not allowed.
@@ -141,8 +144,9 @@ def before_start(recipe: str, arm: str, *, python: Path | None, allowed: Collect
     for name in allowed:
         rule_of(name)
     report, _ = report_of(recipe, arm, host=True, python=python)
+    refused = [found for found in report.errors if refuse_errors and found.rule.id not in allowed]
     for found in report.found:
-        if found.rule.severity is Severity.WARNING or (found.rule.id in allowed and found in report.errors):
+        if found.rule.severity is not Severity.NOTE and found not in refused:
             typer.echo(finding(found), err=True)
     notes = [found.rule.id for found in report.found if found.rule.severity is Severity.NOTE]
     if notes:
@@ -153,4 +157,4 @@ def before_start(recipe: str, arm: str, *, python: Path | None, allowed: Collect
             f"new (specdeck rules check {recipe} --arm {arm})",
             err=True,
         )
-    refuse([found for found in report.errors if found.rule.id not in allowed], f"arm {arm} of recipe {recipe}")
+    refuse(refused, f"arm {arm} of recipe {recipe}")

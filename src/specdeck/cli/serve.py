@@ -27,18 +27,22 @@ def serve(
     ),
     python: Path = typer.Option(None, help="Python that has vLLM; means runtime local."),
     runtime: str = typer.Option(None, help="Override the recipe's runtime: local."),
+    allow: list[str] = typer.Option(None, metavar="ID", help="Start although this rule finds an error. Repeatable."),
 ) -> None:
     """Serve RECIPE until Ctrl-C. VLLM_API_KEY, when set, is required of every request."""
-    from specdeck.engine.command import build_command  # noqa: PLC0415 - `--help` must not pay for it
+    from specdeck.cli.rules import before_start  # noqa: PLC0415 - `--help` must not pay for it
+    from specdeck.engine.command import build_command, known_arm  # noqa: PLC0415
     from specdeck.paths import repo_root  # noqa: PLC0415
     from specdeck.recipe import load_recipe  # noqa: PLC0415
 
     root = repo_root()
     loaded = _with_runtime(load_recipe(recipe), runtime)
     chosen = arm or _default_arm(loaded)
+    known_arm(loaded, chosen)
     api_key = bool(os.environ.get("VLLM_API_KEY"))
     # Built once before anything is installed, so that mistakes are told at once.
     named = python or _from_environment(root)
+    before_start(recipe, chosen, python=named, allowed=allow or [], refuse_errors=not dry_run)
     command = build_command(loaded, chosen, python=named, host=host, port=port, root=root, api_key=api_key)
     if dry_run:
         typer.echo(command.shell())

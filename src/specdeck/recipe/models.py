@@ -18,7 +18,12 @@ class Part(BaseModel):
     """Base of every section. Unknown keys are errors: a mistyped option would otherwise silently not be applied."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True, serialize_by_alias=True
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        use_attribute_docstrings=True,
+        serialize_by_alias=True,
+        defer_build=True,  # sections are built as parts of the whole, not each by itself as well
     )
 
 

@@ -28,7 +28,8 @@ class CheckpointFacts:
         config: the contents of config.json, unchecked: use the typed accessors.
         architecture: as the recipe states it, for when there is no config.json.
         files: names of the files in its folder.
-        shown: how messages name its config.json.
+        shown: how messages name the file its config comes from.
+        partial: the config holds published values only, so that a key it lacks is not known to be absent.
     """
 
     name: str
@@ -36,6 +37,7 @@ class CheckpointFacts:
     architecture: str | None = None
     files: frozenset[str] | None = None
     shown: str = "config.json"
+    partial: bool = False
 
     def value(self, *path: str) -> Any:
         """Return a value of config.json, of its text_config where the top level lacks it; None when there is none."""
@@ -86,7 +88,7 @@ class CheckpointFacts:
             return None
         declared = self.value("quantization_config") or self.value("compression_config")
         if not isinstance(declared, dict):
-            return "none"
+            return None if self.partial else "none"
         method = str(declared.get("quant_method", "unknown")).lower()
         algorithm = str(declared.get("quant_algo", declared.get("format", ""))).lower()
         return f"{method} {algorithm}".strip()
@@ -94,9 +96,9 @@ class CheckpointFacts:
     @property
     def unquantized_modules(self) -> list[str] | None:
         """Module names and patterns that config.json leaves unquantised; None without a config.json."""
-        if self.config is None:
-            return None
         declared = self.value("quantization_config")
+        if self.config is None or (self.partial and not isinstance(declared, dict)):
+            return None
         lists = (
             [declared.get(key) for key in ("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules")]
             if isinstance(declared, dict)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from support.rule_cases import CASES, FLASH_NEXT, TARGET
 
-from specdeck.rules.blocks import gdn_state_bytes, hybrid_block_size, qsa_ring_capacity, smallest_qsa_block
+from specdeck.planner.kv import gdn_state_bytes, hybrid_block_tokens, qsa_ring_capacity, smallest_qsa_block
 
 
 def automatic(draft_tokens: int) -> int:
     state = gdn_state_bytes(
         key_heads=8, value_heads=24, key_dim=128, value_dim=128, kernel=4, draft_tokens=draft_tokens
     )
-    return hybrid_block_size(state, kv_heads=1, head_dim=256, element_bytes=2)
+    return hybrid_block_tokens(state, 2 * 256 * 2)
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,8 @@ def _causal(ctx: Context) -> Iterator[Breach]:
     if drafter := _drafter(ctx):
         config = need(drafter.config, "drafter.config")
         nested = drafter.value("dflash_config", "causal")
+        if drafter.partial:
+            need(config.get("is_causal"), "drafter.config")
         if config.get("is_causal") is not False and not (config.get("is_causal") is None and nested is False):
             yield Breach(("drafter",), f"is_causal is {config.get('is_causal')!r} in the drafter's config.json")
 
@@ -150,7 +152,7 @@ def _causal(ctx: Context) -> Iterator[Breach]:
 )
 def _anchor(ctx: Context) -> Iterator[Breach]:
     if drafter := _drafter(ctx):
-        need(drafter.config, "drafter.config")
+        need(None if drafter.partial else drafter.config, "drafter.config")
         if drafter.value("dflash_config", "sample_from_anchor") is True or drafter.value("sample_from_anchor") is True:
             yield Breach(("drafter",), "sample_from_anchor is true")
 

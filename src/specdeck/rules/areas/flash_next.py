@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from specdeck.rules.blocks import ALIGNMENT, gdn_state_bytes, hybrid_block_size, qsa_ring_capacity, smallest_qsa_block
+from specdeck.planner.kv import gdn_state_bytes, hybrid_block_tokens, qsa_ring_capacity, smallest_qsa_block
 from specdeck.rules.model import Area, Breach, Severity, need
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 AREA = Area("flash-next", "Qwen3.8-Flash-Next")
 # Ids of patches of engines/patches that lift vLLM's allow-list and add the capture of hidden states.
 CAPTURE_PATCHES = {"qwen4exp-dflash"}
+BLOCK_STEP = 16
+"""vLLM grows the attention block of a hybrid in steps of 16 tokens."""
 PATCHES = "a fork or a patch is needed: engine.patches: [qwen4exp-dflash]"
 
 
@@ -34,7 +36,9 @@ def automatic_block(ctx: Context) -> int:
     kernel = need(ctx.target.integer("linear_conv_kernel_dim"), "target.linear_conv_kernel_dim")
     kv_heads = need(ctx.target.integer("num_key_value_heads"), "target.num_key_value_heads")
     head_dim = need(ctx.target.integer("head_dim"), "target.head_dim")
-    half = ctx.serve.mamba_ssm_cache_dtype in ("float16", "bfloat16")
+    # The state is kept in the type asked for, else in config.json's, else in the model's own 16 bits.
+    kept = ctx.serve.mamba_ssm_cache_dtype
+    kept = ctx.target.text("mamba_ssm_dtype") if kept in (None, "auto") else kept
     state = gdn_state_bytes(
         key_heads=max(keys // parallel, 1),
         value_heads=max(values // parallel, 1),
@@ -42,11 +46,10 @@ def automatic_block(ctx: Context) -> int:
         value_dim=value_dim,
         kernel=kernel,
         draft_tokens=ctx.draft_tokens,
-        state_bytes=2 if half else 4,
+        state_bytes=4 if kept == "float32" else 2,
     )
-    token = max(kv_heads // parallel, 1) * head_dim
-    return hybrid_block_size(state, kv_heads=1, head_dim=need(token or None, "target.head_dim"),
-                             element_bytes=1 if ctx.fp8_kv else 2)  # fmt: skip
+    token = 2 * max(kv_heads // parallel, 1) * head_dim * (1 if ctx.fp8_kv else 2)
+    return hybrid_block_tokens(state, need(token or None, "target.head_dim"))
 
 
 @AREA.rule(
@@ -67,7 +70,7 @@ def _ring(ctx: Context) -> Iterator[Breach]:
     ratio = need(ctx.target.integer("indexer_compress_ratio") or None, "target.indexer_compress_ratio")
     capacity = qsa_ring_capacity(ratio, ctx.draft_tokens)
     asked = ctx.serve.block_size
-    if asked is None and ALIGNMENT % capacity == 0:
+    if asked is None and BLOCK_STEP % capacity == 0:
         return  # every automatic size is a multiple of 16, and so of the capacity
     if asked is not None and asked % capacity:
         yield Breach(
