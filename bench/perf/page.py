@@ -45,15 +45,17 @@ def page(medians: Medians, rows: str, *, date: str, host: str, rounds: int, load
     ours, floor, plain = (medians["paced", client] for client in ("ours", "floor", "plain"))
     return f"""# The load generator's own cost and error
 
-Written by `make perf` on {date} on {host}; the host's load average was {load_average:.1f} when it began (above 0.5
-others were using the cores, and times are worse than they need be). Medians of {rounds} rounds, clients in turn, the
-client on one core and the server on another.
+Written by `make perf` on {date}.
+
+- Host: {host}. Load average when it began: {load_average:.1f}. Above 0.5 others were using the cores: times and CPU
+  are then larger than on a quiet host, for all clients, and only ratios within the table mean something.
+- Rounds: {rounds}, medians of them; clients take turns in each, the client on one core and the server on another.
 
 {rows}
 
 - **CPU**: of the client's process from the first request's arrival at the server to the last chunk's departure, 64
-  streams of a chunk every 20 ms. specdeck parses answers after the load; the other two columns of CPU are what disturbs
-  a measurement. Ratio to the floor: {ours.cpu_s_per_10k / floor.cpu_s_per_10k:.2f}.
+  streams of a chunk every 20 ms. specdeck and the floor reader parse answers after that, when nothing is timed.
+  specdeck ÷ floor: {ours.cpu_s_per_10k / floor.cpu_s_per_10k:.2f}.
 - **Start-up** is CPU up to the first request, **peak MiB** the largest resident memory, in the same load. The row
   "specdeck" is the load generator; the command line around it is not in it.
 - **Errors, load, ITL, peak**: 256 streams of a chunk every 10 ms, 1 to 8 tokens a chunk. The truth is what the server

@@ -1,16 +1,24 @@
-"""Prompt sets: JSONL files with an id and a category per line, read strictly so that a typo never shrinks a set."""
+"""Prompt sets: JSONL files with an id and a category per line, read strictly so that a typo never shrinks a set.
+
+Files in layouts of others (datasets.py) are recognised by their first record, and read as strictly.
+"""
 
 from __future__ import annotations
 
+import csv
 import re
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
 from specdeck.errors import SpecdeckError
+from specdeck.load.datasets import LayoutError, csv_records, recognise
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from specdeck.load.datasets import Layout
 
 MAX_FILE_BYTES = 64 * 2**20
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -43,9 +51,9 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def load_prompts(path: Path) -> list[Prompt]:
-    """Read a prompt set.
+    """Read a prompt set: our own JSONL, or a known layout as JSONL, as a JSON array, or as CSV with a header.
 
-    Blank lines are allowed; a byte order mark is ignored.
+    Blank lines are allowed; a byte order mark is ignored. A record without an id gets its number.
 
     Raises:
         SpecdeckError: unreadable, empty, too large, not UTF-8, not JSON, an unknown or mistyped key, a duplicate id;
@@ -65,22 +73,103 @@ def load_prompts(path: Path) -> list[Prompt]:
             f"the prompt set cannot be read: {error.strerror}", where=str(path), fix=f"check that {path} is a file"
         ) from error
     prompts: list[Prompt] = []
-    lines: dict[str, int] = {}
-    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        if not line.strip():
-            continue
-        prompt = _parse_line(line, f"{path}:{number}")
-        if prompt.id in lines:
+    seen: dict[str, str] = {}
+    for where, prompt in _read(data.removeprefix(b"\xef\xbb\xbf"), path):
+        if prompt.id in seen:
             raise SpecdeckError(
-                f"prompt id {prompt.id!r} is used twice, first in line {lines[prompt.id]}",
-                where=f"{path}:{number}",
+                f"prompt id {prompt.id!r} is used twice, first in {seen[prompt.id]}",
+                where=where,
                 fix="give every prompt its own id: results are paired by it",
             )
-        lines[prompt.id] = number
+        seen[prompt.id] = where.replace(f"{path}:", "line ").removeprefix(f"{path}, ")
         prompts.append(prompt)
     if not prompts:
         raise SpecdeckError("the prompt set is empty", where=str(path), fix="put at least one prompt in it")
     return prompts
+
+
+def _read(data: bytes, path: Path) -> Iterator[tuple[str, Prompt]]:
+    """Prompts, each with where it stands."""
+    layout: Layout | None = None
+    if path.suffix in {".json", ".csv"}:
+        for number, record in enumerate(_records(data, path), 1):
+            where = f"{path}, record {number}"
+            layout = layout or _layout(record, where)
+            yield where, _convert(layout, record, number, where)
+        return
+    decided = False
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        where = f"{path}:{number}"
+        if not decided:
+            layout, decided = _foreign_layout(line), True
+        if layout is None:
+            yield where, _parse_line(line, where)
+            continue
+        found = _json_object(line)
+        if found is None:
+            raise SpecdeckError("the line is not a JSON object", where=where, fix="correct the line")
+        yield where, _convert(layout, found, number, where)
+
+
+def _foreign_layout(line: bytes) -> Layout | None:
+    """The layout of a JSONL file by its first line; None: our own, or nothing known, which our own reader explains."""
+    record = _json_object(line)
+    return None if record is None or {"id", "category"} <= record.keys() else recognise(record)
+
+
+def _records(data: bytes, path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        if path.suffix == ".csv":
+            yield from map(dict, csv_records(data.decode("utf-8")))
+            return
+        whole = msgspec.json.decode(data.decode("utf-8"))
+    except (UnicodeDecodeError, msgspec.DecodeError, csv.Error) as error:
+        raise SpecdeckError(
+            f"the prompt set cannot be read: {error}", where=str(path), fix="save it as UTF-8 CSV or a JSON array"
+        ) from error
+    if not isinstance(whole, list) or not all(isinstance(record, dict) for record in whole):
+        raise SpecdeckError(
+            "the file is not an array of objects",
+            where=str(path),
+            fix="write [{…}, …], or JSONL with one object a line",
+        )
+    yield from whole
+
+
+def _layout(record: dict[str, Any], where: str) -> Layout:
+    layout = recognise(record)
+    if layout is None:
+        raise SpecdeckError(
+            f"no known layout has the keys {', '.join(sorted(map(str, record))) or '(none)'}",
+            where=where,
+            fix="give it a column or key `prompt`, or write id, category and messages",
+        )
+    return layout
+
+
+def _convert(layout: Layout, record: dict[str, Any], number: int, where: str) -> Prompt:
+    try:
+        if not layout.keys <= record.keys():
+            raise LayoutError(f"{', '.join(sorted(layout.keys - record.keys()))} is missing")
+        prompt = msgspec.convert(layout.convert(record, number), Prompt)
+    except (LayoutError, msgspec.ValidationError) as error:
+        raise SpecdeckError(
+            f"the record is not as in a {layout.name} file: {error}", where=where, fix="correct or remove the record"
+        ) from error
+    wrong = _objection(prompt)
+    if wrong:
+        raise SpecdeckError(f"prompt {prompt.id!r}: {wrong}", where=where, fix="correct or remove the record")
+    return prompt
+
+
+def _json_object(line: bytes) -> dict[str, Any] | None:
+    try:
+        value = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _parse_line(line: bytes, where: str) -> Prompt:

@@ -174,18 +174,18 @@ def limited(prompts: Sequence[Prompt], limit: int | None) -> list[Prompt]:
 
 
 def prompt_file(root: Path, name: str) -> Path:
-    """Return the path of a prompt set, given its name in bench/prompts or a path to a JSONL file."""
+    """Return the path of a prompt set, given its name in bench/prompts or a path to a JSONL, JSON or CSV file."""
     path = root / "bench" / "prompts" / f"{name}.jsonl"
     if path.is_file():
         return path
     direct = root / name
-    if direct.suffix == ".jsonl" and direct.is_file():
+    if direct.suffix in {".jsonl", ".json", ".csv"} and direct.is_file():
         return direct
     known = sorted(p.stem for p in (root / "bench" / "prompts").glob("*.jsonl"))
     raise SpecdeckError(
         f"no prompt set called {name!r}",
         where=str(path),
-        fix=f"use one of {', '.join(known)}, or the path of a .jsonl file",
+        fix=f"use one of {', '.join(known)}, or the path of a .jsonl, .json or .csv file",
     )
 
 
