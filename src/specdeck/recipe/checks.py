@@ -21,6 +21,7 @@ ARM_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 OPTION = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SECRET = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
+LONGEST_PATH, LONGEST_NAME = 2048, 255
 # Set by specdeck itself, so a recipe must not set them a second time.
 OWNED = {
     "model": "target",
@@ -52,6 +53,7 @@ def check_recipe(recipe: Recipe) -> list[Problem]:
         *_serve(recipe.serve, ("serve",)),
         *_arms(recipe),
         *_references(recipe),
+        *_texts(recipe.model_dump(mode="json"), ()),
     ]
 
 
@@ -94,6 +96,8 @@ def _checkpoint(recipe: Recipe, key: str) -> Iterator[Problem]:
         yield Problem((key,), "needs either `repo` or `path`, and not both", "name a repository or a local folder")
     if checkpoint.path is not None and checkpoint.path.startswith(("-", "~")):
         yield Problem((key, "path"), f"{checkpoint.path!r} is not a plain path", "write it without a leading - or ~")
+    if checkpoint.path is not None and not usable_path(checkpoint.path):
+        yield Problem((key, "path"), "is longer than a path can be", "write the path of a folder")
     if checkpoint.sha256 and checkpoint.path is None:
         yield Problem((key, "sha256"), "hashes are checked for local folders only", "pin the repository by `revision`")
     for name in checkpoint.sha256:
@@ -147,6 +151,8 @@ def _hardware(recipe: Recipe) -> Iterator[Problem]:
 
 
 def _serve(serve: Serve, path: KeyPath) -> Iterator[Problem]:
+    if serve.chat_template is not None and not usable_path(serve.chat_template):
+        yield Problem((*path, "chat_template"), "is longer than a path can be", "write the path of a file")
     for name in serve.env:
         here = (*path, "env", name)
         if not VARIABLE.fullmatch(name):
@@ -219,6 +225,25 @@ def _references(recipe: Recipe) -> Iterator[Problem]:
             value = value.get(part) if isinstance(value, dict) else None
         if value is None:
             yield Problem(("sources", key), f"the recipe has no value at {key!r}", "name a key that the recipe sets")
+
+
+def usable_path(text: str) -> bool:
+    """Whether the operating system could open a path of this length."""
+    raw = text.encode("utf-8", "surrogatepass")
+    return len(raw) <= LONGEST_PATH and all(len(part) <= LONGEST_NAME for part in raw.split(b"/"))
+
+
+def _texts(value: Any, path: KeyPath) -> Iterator[Problem]:
+    """Find texts that no command line, environment or file name can hold."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts(key, path)
+            yield from _texts(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _texts(item, (*path, index))
+    elif isinstance(value, str) and "\0" in value:
+        yield Problem(path, "holds a NUL character", "remove it")
 
 
 def _or(words: list[str]) -> str:
