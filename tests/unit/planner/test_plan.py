@@ -1,0 +1,81 @@
+"""Plans of whole recipes: what fits, what is unknown, and that planning stays cheap."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from specdeck.checkpoint import load_facts
+from specdeck.paths import repo_root
+from specdeck.planner.plan import ArmPlan, plan_arm
+from specdeck.planner.text import render
+from specdeck.recipe import list_recipes, load_recipe
+
+ROOT = repo_root()
+MEASURE = """
+import resource, sys, time
+start = time.process_time()
+from specdeck.cli.main import app
+try:
+    app(["plan", "qwen3.8-27b-fp8-2x3090", "--json"])
+except SystemExit:
+    pass
+print(time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, file=sys.stderr)
+"""
+
+
+def planned(name: str, arm: str, *, context: int | None = None, kv_bytes: int | None = None) -> ArmPlan:
+    recipe = load_recipe(name)
+    drafter = load_facts(recipe.drafter, ROOT) if recipe.drafter else None
+    return plan_arm(recipe, arm, load_facts(recipe.target, ROOT), drafter, context=context, kv_bytes=kv_bytes)
+
+
+@pytest.mark.parametrize("name", list_recipes())
+def test_every_recipe_of_the_checkout_can_be_planned(name: str) -> None:
+    for arm in load_recipe(name).arms:
+        plan = planned(name, arm)
+        assert plan.pools is not None or plan.unknown
+        assert json.dumps(plan.as_json())
+        assert f"fits: {plan.fits}" in render(plan)
+
+
+def test_with_a_fixed_cache_the_plan_is_exact_and_has_no_range() -> None:
+    plan = planned("tiny-next-cpu", "none", kv_bytes=2**30)
+    assert plan.block_tokens == 128
+    assert plan.pools is not None
+    assert len(set(plan.pools)) == 1
+    # One attention page of the pair: 128 tokens × 2 × 2 heads × 64 numbers × 2 bytes; one layer a group.
+    assert plan.pools[1].blocks == 2**30 // 65_536
+
+
+def test_a_context_that_does_not_fit_says_what_would_change_it() -> None:
+    plan = planned("qwen3.8-27b-fp8-2x3090", "dflash2", context=262_144)
+    assert plan.fits == "no"
+    assert any("kv_cache_dtype" in change or "tensor_parallel_size" in change for change in plan.changes)
+
+
+def test_an_unknown_target_is_named() -> None:
+    recipe = load_recipe("qwen3.8-27b-fp8-2x3090")
+    plan = plan_arm(recipe, "none", None, None)
+    assert plan.fits == "not known"
+    assert "Qwen/Qwen3.8-27B-FP8" in plan.unknown[0]
+
+
+def test_the_drafter_costs_more_than_its_own_cache() -> None:
+    alone, drafting = (planned("qwen3.8-27b-fp8-2x3090", arm, kv_bytes=10 * 2**30) for arm in ("none", "dflash2"))
+    assert alone.pools is not None
+    assert drafting.pools is not None
+    assert drafting.pools[1].tokens < 0.75 * alone.pools[1].tokens
+
+
+def test_planning_takes_little_time_and_memory() -> None:
+    runs = []
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", MEASURE], capture_output=True, text=True, check=True, timeout=60)
+        runs.append(tuple(float(word) for word in done.stderr.split()[-2:]))
+    # CPU seconds of the best run: other work on the machine must not fail this.
+    assert min(seconds for seconds, _ in runs) < 0.6
+    assert min(mib for _, mib in runs) < 60
