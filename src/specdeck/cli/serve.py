@@ -32,6 +32,7 @@ def serve(
     """Serve RECIPE until Ctrl-C. VLLM_API_KEY, when set, is required of every request."""
     from specdeck.cli.rules import before_start  # noqa: PLC0415 - `--help` must not pay for it
     from specdeck.engine.command import build_command, known_arm  # noqa: PLC0415
+    from specdeck.overlay.recipes import folders_for  # noqa: PLC0415
     from specdeck.paths import repo_root  # noqa: PLC0415
     from specdeck.recipe import load_recipe  # noqa: PLC0415
 
@@ -43,7 +44,10 @@ def serve(
     # Built once before anything is installed, so that mistakes are told at once.
     named = python or _from_environment(root)
     before_start(recipe, chosen, python=named, allowed=allow or [], refuse_errors=not dry_run)
-    command = build_command(loaded, chosen, python=named, host=host, port=port, root=root, api_key=api_key)
+    folders = folders_for(loaded, chosen, root, _say if not dry_run else _quiet)
+    command = build_command(
+        loaded, chosen, python=named, host=host, port=port, root=root, folders=folders, api_key=api_key
+    )
     if dry_run:
         typer.echo(command.shell())
         return
@@ -58,11 +62,15 @@ def _serve(recipe: Recipe, arm: str, python: Path | None, host: str, port: int, 
     from specdeck.engine.environment import engine_python  # noqa: PLC0415
     from specdeck.engine.foreground import serve_foreground  # noqa: PLC0415
     from specdeck.engine.ports import require_free  # noqa: PLC0415
+    from specdeck.overlay.recipes import folders_for  # noqa: PLC0415
 
     require_free(host, port)
     expectation = Expectation.of(recipe, arm, root=root)
     interpreter = engine_python(recipe, root, python=python, progress=_say)
-    command = build_command(recipe, arm, python=interpreter, host=host, port=port, root=root, api_key=api_key)
+    folders = folders_for(recipe, arm, root, _quiet)
+    command = build_command(
+        recipe, arm, python=interpreter, host=host, port=port, root=root, folders=folders, api_key=api_key
+    )
     log = root / ".cache" / "serve" / f"{recipe.name}-{arm}-{port}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
@@ -96,6 +104,10 @@ def _with_runtime(recipe: Recipe, runtime: str | None) -> Recipe:
 def _from_environment(root: Path) -> Path | None:
     named = os.environ.get("SPECDECK_ENGINE_PYTHON")
     return root / named if named else None
+
+
+def _quiet(text: str) -> None:
+    """Say nothing: it has been said before."""
 
 
 def _say(text: str) -> None:

@@ -20,6 +20,7 @@ from specdeck.engine.readiness import Expectation, prove_ready
 from specdeck.errors import EXIT_FAILED, SpecdeckError
 from specdeck.load.client import Target
 from specdeck.load.warmup import warm_up
+from specdeck.overlay.recipes import folders_for
 from specdeck.results.schema import ArmInfo
 from specdeck.run.provenance import public_environment, without_root
 
@@ -84,7 +85,10 @@ class LocalServers:
 
     async def _start(self, arm: str) -> Served:
         options, port = self._options, free_port()
-        command = build_command(self._recipe, arm, python=self._python, host="127.0.0.1", port=port, root=options.root)
+        folders = folders_for(self._recipe, arm, options.root, lambda text: self._reporter.line(f"{arm}: {text}"))
+        command = build_command(
+            self._recipe, arm, python=self._python, host="127.0.0.1", port=port, root=options.root, folders=folders
+        )
         log_path = _next_log(self._run_dir / arm)
         self._reporter.line(f"{arm}: starting vLLM on port {port}, log {without_root(str(log_path), options.root)}")
         server = await start_local(command, log_path, port=port)

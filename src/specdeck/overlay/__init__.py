@@ -1,0 +1,1 @@
+"""Model overlays: a changed config.json over links to the same weights. Never copies weights."""
