@@ -1,8 +1,8 @@
 """KV cache arithmetic of vLLM 0.32.0: block size of hybrids, layer groups, blocks a request takes, tokens of a pool.
 
 Follows v1/core/kv_cache_utils.py, v1/kv_cache_interface.py and platforms/interface.py of that release; it reproduces
-reported pools to the token where the memory given to the cache is known (tests/unit/planner/test_kv.py). Units: bytes and tokens of
-one GPU.
+reported pools to the token where the memory given to the cache is known (tests/unit/planner/test_kv.py).
+Units: bytes and tokens of one GPU.
 """
 
 from __future__ import annotations
