@@ -9,10 +9,15 @@ import json
 import string
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIR = ROOT / "models" / "tiny-next"
@@ -22,6 +27,7 @@ sys.path.insert(0, str(PAIR))
 grammar = importlib.import_module("train.grammar")
 layout = importlib.import_module("train.layout")
 prompt_files = importlib.import_module("train.prompts")
+served = importlib.import_module("train.served")
 sys.path.remove(str(PAIR))
 
 
@@ -263,3 +269,50 @@ def test_prompts_are_held_out_ten_a_category_and_never_warm_up_prompts() -> None
     assert len(warmup) == 6
     assert len({row["id"] for row in measured + warmup}) == len(set(questions)) == 36
     assert {grammar.split_of(question) for question in questions} == {"held-out"}
+
+
+REPLIES = {p.question: "" if p.category == "chat" else p.reply for p in grammar.problems("held-out", 7, 9)}
+
+
+class RightExceptChat(BaseHTTPRequestHandler):
+    """Right on the held-out problems of seed 7 but silent in chat; accepts two and then none of three drafts."""
+
+    def _send(self, value: dict[str, Any]) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self._send({"data": [{"id": "tiny"}]})
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        content = REPLIES[asked["messages"][0]["content"]]
+        drafted = {"speculative_decoding": {"per_step_accepted": [2, 0], "num_spec_tokens": 3}}
+        self._send({"choices": [{"message": {"content": content}}], "metrics": drafted})
+
+    def log_message(self, *_: object) -> None:
+        """Keep quiet."""
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), RightExceptChat) as http:
+        thread = threading.Thread(target=http.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{http.server_port}"
+        http.shutdown()
+        thread.join()
+
+
+def test_a_server_is_judged_by_its_answers_its_payload_and_another_arms_text(server: str, tmp_path: Path) -> None:
+    replies = tmp_path / "replies.json"
+    served.check_server(server, seed=7, count=9, max_tokens=96, save=replies, against=None)
+    lines = served.check_server(server, seed=7, count=9, max_tokens=96, save=None, against=replies)
+    assert lines == [
+        "right answers: 6 of 9 (math 3 of 3, code 3 of 3, chat 0 of 3)",
+        "acceptance length 2.000 over 18 drafts (math 2.000, code 2.000, chat 2.000); by position 0.500 0.500 0.000",
+        f"same text as in {replies}: 9 of 9",
+    ]
