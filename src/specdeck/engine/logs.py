@@ -63,7 +63,12 @@ _ADVICE = (
     ("Tried to load weights of size", "config.json and weights of a checkpoint do not belong together: restore both"),
     ("does not recognize this architecture", "this vLLM or its transformers is too old for the checkpoint"),
 )
-_BORING = re.compile(r"Route: |Available routes|^\s*$|█|▄|warnings\.warn|Warning: |^INFO: +\d|GET /(?:health|metrics)")
+# The loader splits LD_PRELOAD at spaces, so what vLLM preloads is passed over in a folder whose name has one; the
+# libraries are then loaded later, by Python.
+_LOADER = "ERROR: ld.so: object "
+_BORING = re.compile(
+    rf"{_LOADER}|Route: |Available routes|^\s*$|█|▄|warnings\.warn|Warning: |^INFO: +\d|GET /(?:health|metrics)"
+)
 
 
 def split(line: str) -> tuple[str, str, str]:
@@ -141,6 +146,7 @@ def first_error(lines: Sequence[str]) -> str | None:
     `raise … from` the first is taken, of those chained by a failing handler the last.
     """
     streams: dict[str, list[tuple[int, str]]] = {}
+    lines = [line for line in lines if not line.startswith(_LOADER)]
     for number, line in enumerate(lines):
         process, _, text = split(line)
         streams.setdefault(process, []).append((number, text))

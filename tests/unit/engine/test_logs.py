@@ -166,3 +166,12 @@ def test_a_reader_keeps_the_end_of_a_log_that_never_stops(tmp_path: Path, monkey
         pass
     assert len(reader.lines) < 100
     assert reader.all_lines()[-1] == "line 99"
+
+
+def test_a_library_the_loader_passes_over_is_neither_progress_nor_the_cause() -> None:
+    loader = "ERROR: ld.so: object 'b/lib/libgomp.so.1' from LD_PRELOAD cannot be preloaded: ignored."
+    assert interesting(["INFO loading", loader]) == "INFO loading"
+    assert (
+        first_error([loader, "Traceback (most recent call last):", "ValueError: the cause"]) == "ValueError: the cause"
+    )
+    assert first_error([loader]) is None
