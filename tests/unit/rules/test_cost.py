@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from support.memory import PEAK_MIB
+
 from specdeck.paths import repo_root
 
-PROGRAM = """
-import resource, sys, time
+PROGRAM = f"""
+import sys, time
 start = time.process_time()
 from specdeck.paths import repo_root
 from specdeck.recipe.load import open_recipe
@@ -17,8 +19,8 @@ from specdeck.rules.gather import gather
 loaded = open_recipe("qwen3.8-27b-nvfp4-unsloth-2x5090-512k")
 report = check_loaded(loaded, facts=gather(loaded.model, repo_root()))
 spent = time.process_time() - start
-heavy = {"torch", "vllm", "numpy", "aiohttp", "matplotlib", "pandas"} & set(sys.modules)
-print(len(report.found), spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, *heavy)
+heavy = {{"torch", "vllm", "numpy", "aiohttp", "matplotlib", "pandas"}} & set(sys.modules)
+print(len(report.found), spent, {PEAK_MIB}, *heavy)
 """
 
 
