@@ -58,7 +58,11 @@ async def _run(*words: str) -> tuple[int, str]:
     process = await asyncio.create_subprocess_exec(
         *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
-    output, _ = await process.communicate()
+    try:
+        output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.terminate()  # an interrupted test must not leave its servers behind
     assert process.returncode is not None
     return process.returncode, output.decode()
 
