@@ -4,6 +4,8 @@ import signal
 
 
 def pytest_configure() -> None:
-    """Undo an ignored SIGINT, which a runner in the background hands down: tests press Ctrl-C on what they start."""
+    """Undo ignored signals, which nohup and runners in the background hand down: tests send them to what they start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)

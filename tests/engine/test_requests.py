@@ -54,7 +54,11 @@ async def test_a_seed_decides_sampling_at_temperature_0_8_and_another_seed_diffe
 
     first = await sampled(1)
     assert await sampled(1) == first
-    assert any([await sampled(seed) != first for seed in (2, 3)])
+    # The pair is sure of most words: a seed may well give the text of another one, eight of them do not.
+    for seed in range(2, 10):
+        if await sampled(seed) != first:
+            return
+    pytest.fail("nine seeds gave the same four answers")
 
 
 @pytest.mark.parametrize("arm", ARMS)

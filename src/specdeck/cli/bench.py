@@ -106,7 +106,8 @@ async def _supervised(options: Options, store: RunStore, python: Path | None, re
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it: a closed terminal does not stop the run
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     return await run_experiment(options, store, _servers(options, store, python, reporter), reporter)
 
 

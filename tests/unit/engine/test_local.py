@@ -104,12 +104,14 @@ def harness(tmp_path: Path, port: int, *words: str, ending: str = "") -> tuple[s
 
 async def test_a_stop_ends_the_server_and_frees_the_port(tmp_path: Path) -> None:
     port = ports.free_port()
+    others = children(os.getpid())
     server = await start_local(fake_command(port), tmp_path / "a b" / "server.log", port=port)
     await up(server)
     assert server.exit_status() is None
     assert server.pid is not None
     assert any("listening on" in line for line in server.last_log())
-    supervisors = children(os.getpid())
+    supervisors = set(children(os.getpid())) - set(others)
+    assert len(supervisors) >= 2
     await server.stop()
     await server.stop()
     gone(port, server.pid, *supervisors)
