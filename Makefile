@@ -44,6 +44,10 @@ test: host $(VENV)/.dev ## Run all tests, those on a real vLLM included
 lint: $(VENV)/.dev ## ruff, mypy --strict, shellcheck, yamllint, generated files current
 	@tools/lint.sh
 
+.PHONY: check-tables
+check-tables: $(VENV)/.harness ## Whether the tables of README and docs say what the result files say
+	@$(PY) -m specdeck tables --check
+
 .PHONY: perf
 perf: $(VENV)/.harness ## Measure the load generator against `vllm bench serve`; writes docs/performance.md
 	@$(PY) bench/perf/run.py $(ARGS)

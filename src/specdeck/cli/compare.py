@@ -79,9 +79,10 @@ def read(given: Path) -> Measurement:
     Raises:
         SpecdeckError: there is none, or it is damaged.
     """
-    from specdeck.cli.report import load_cells, run_folder  # noqa: PLC0415
+    from specdeck.cli.report import run_folder  # noqa: PLC0415
     from specdeck.gates.baseline import read_baseline  # noqa: PLC0415
     from specdeck.gates.measurement import measurement  # noqa: PLC0415
+    from specdeck.report.load import load_cells  # noqa: PLC0415
 
     if given.suffix == ".json" and not given.is_dir():
         return read_baseline(given)

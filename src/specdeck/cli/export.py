@@ -28,8 +28,9 @@ def export(
     """Write RUN as other tools expect it: the result keys of `vllm bench serve`, or a Prometheus textfile."""
     import msgspec  # noqa: PLC0415 - `--help` must not pay for numpy
 
-    from specdeck.cli.report import load_cells, run_folder  # noqa: PLC0415
+    from specdeck.cli.report import run_folder  # noqa: PLC0415
     from specdeck.report.export import prometheus, vllm_bench  # noqa: PLC0415
+    from specdeck.report.load import load_cells  # noqa: PLC0415
     from specdeck.results.atomic import replace_file, storing  # noqa: PLC0415
     from specdeck.stats.summary import summarize  # noqa: PLC0415
 

@@ -13,7 +13,7 @@ from specdeck.errors import EXIT_UNMEASURABLE, SpecdeckError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from specdeck.results.schema import Cell, RequestRecord, Run
+    from specdeck.results.schema import Run
     from specdeck.stats.model import Summary
 
 
@@ -35,55 +35,20 @@ def register(app: typer.Typer) -> None:
 def report(
     run_dir: Path = typer.Argument(..., metavar="RUN", help="Folder of a run, or its name in results/measured."),
     output: Format | None = typer.Option(None, "--format", help="Print only this, write nothing."),
-    check: Path | None = typer.Option(
-        None, help="Fail when the table between the markers of this document is not the run's (--format readme)."
-    ),
-    update: Path | None = typer.Option(
-        None, help="Put the table between the markers of this document (--format readme)."
-    ),
 ) -> None:
     """Write summary.json, tables, pictures, report.md and report.html of RUN and print the tables."""
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for what a report needs
 
-    if output is not Format.README and (check or update):
-        raise SpecdeckError(
-            "--check and --update concern the table for a document", where="--format", fix="add --format readme"
-        )
     folder = run_folder(run_dir)
     if output is None:
         summary = report_run(folder, Console())
     else:
+        from specdeck.report.load import load  # noqa: PLC0415
+
         run, summary = load(folder)
-        if output is Format.README and (check or update):
-            _document(folder, run, summary, check=check, update=update)
-        else:
-            _print(folder, run, summary, output)
+        _print(folder, run, summary, output)
     if not summary.rows:
         raise typer.Exit(EXIT_UNMEASURABLE)
-
-
-def load(run_dir: Path) -> tuple[Run, Summary]:
-    """Read a run and its cells, and compute its figures.
-
-    Raises:
-        SpecdeckError: there is no run, or a file of it is damaged; it is named.
-    """
-    from specdeck.stats.summary import summarize  # noqa: PLC0415
-
-    run, cells = load_cells(run_dir)
-    return run, summarize(run, cells)
-
-
-def load_cells(run_dir: Path) -> tuple[Run, list[tuple[Cell, list[RequestRecord]]]]:
-    """Read a run with its cells and their records, in measuring order.
-
-    Raises:
-        SpecdeckError: there is no run, or a file of it is damaged; it is named.
-    """
-    from specdeck.results.store import RunStore  # noqa: PLC0415
-
-    store = RunStore.open(run_dir)
-    return store.run(), [(cell, store.records(cell.arm, cell.cell_id)) for cell, _ in store.cells()]
 
 
 def report_run(run_dir: Path, console: Console) -> Summary:
@@ -93,6 +58,7 @@ def report_run(run_dir: Path, console: Console) -> Summary:
         SpecdeckError: the run cannot be read, or the report cannot be written.
     """
     from specdeck.report import write_all  # noqa: PLC0415
+    from specdeck.report.load import load  # noqa: PLC0415
     from specdeck.report.terminal import print_summary  # noqa: PLC0415
 
     run, summary = load(run_dir)
@@ -136,26 +102,6 @@ def _text(folder: Path, run: Run, summary: Summary, output: Format) -> str:
     from specdeck.report.readme import snippet  # noqa: PLC0415
 
     return snippet(run, summary, _shown(folder))
-
-
-def _document(folder: Path, run: Run, summary: Summary, *, check: Path | None, update: Path | None) -> None:
-    from specdeck.report import readme  # noqa: PLC0415
-    from specdeck.results.atomic import replace_file, storing  # noqa: PLC0415
-
-    text = _text(folder, run, summary, Format.README)
-    for path in filter(None, (update, check)):
-        try:
-            old = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise SpecdeckError(
-                f"the document cannot be read: {error}", where=str(path), fix="name a text file that has the markers"
-            ) from error
-        if path is update:
-            with storing("the document", path):
-                replace_file(path, readme.replace_between_markers(old, text).encode())
-        else:
-            command = f"specdeck report {_shown(folder)} --format readme --update {path}"
-            readme.check(old, text, where=str(path), command=command)
 
 
 def run_folder(given: Path) -> Path:

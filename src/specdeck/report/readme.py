@@ -1,11 +1,9 @@
-"""The table of a committed run for a README, and the check that the README still says what the run says."""
+"""The table of a committed run for a README; `specdeck tables` puts it there (generated.py)."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from specdeck.errors import EXIT_FAILED, SpecdeckError
 from specdeck.report.format import MISSING, clean, count, milliseconds, percent, ratio, with_interval, with_spread
 from specdeck.report.headline import headline
 from specdeck.report.markdown import escape, render_table
@@ -16,10 +14,6 @@ from specdeck.report.tables import CI, ROUNDS, Column, Table
 if TYPE_CHECKING:
     from specdeck.results.schema import Run
     from specdeck.stats.model import Summary
-
-BEGIN = "<!-- specdeck report: begin -->"
-END = "<!-- specdeck report: end -->"
-_BLOCK = re.compile(re.escape(BEGIN) + r".*?" + re.escape(END), re.DOTALL)
 
 
 def snippet(run: Run, summary: Summary, folder: str | None = None) -> str:
@@ -68,27 +62,3 @@ def snippet(run: Run, summary: Summary, folder: str | None = None) -> str:
         parts += [f"![{escape(p.alt(summary))}]({folder}/{p.file})" for p in shown if summary.rows]
     parts.append(f"Measured on {escape(one_line(run))}")
     return "\n\n".join(parts) + "\n"
-
-
-def replace_between_markers(text: str, snippet_text: str) -> str:
-    """Return the document with the block between the markers replaced.
-
-    Raises:
-        SpecdeckError: the markers are not there exactly once, in order.
-    """
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or not _BLOCK.search(text):
-        raise SpecdeckError(
-            f"there must be one {BEGIN} and, after it, one {END}",
-            fix="put the two lines where the table belongs",
-        )
-    return _BLOCK.sub(lambda _: f"{BEGIN}\n{snippet_text.strip()}\n{END}", text)
-
-
-def check(text: str, snippet_text: str, *, where: str, command: str) -> None:
-    """Compare a document with what the run says.
-
-    Raises:
-        SpecdeckError: they differ (exit code 1), or the markers are missing; the fix is `command`.
-    """
-    if replace_between_markers(text, snippet_text) != text:
-        raise SpecdeckError("the table differs from the run it quotes", where=where, fix=command, exit_code=EXIT_FAILED)

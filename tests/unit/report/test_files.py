@@ -15,8 +15,9 @@ from support.runs import cell, record, run, stored, whole_run
 from typer.testing import CliRunner
 
 from specdeck.cli import report as command
-from specdeck.errors import EXIT_FAILED, EXIT_UNMEASURABLE, SpecdeckError
+from specdeck.errors import EXIT_UNMEASURABLE, SpecdeckError
 from specdeck.report import plots, readme, write_all
+from specdeck.report.load import load
 from specdeck.report.plots import DARK, draw
 from specdeck.results.schema import Finding
 from specdeck.stats.model import Summary
@@ -136,21 +137,6 @@ def test_reports_load_matplotlib_only_when_something_is_drawn() -> None:
     assert done.stdout.strip() == "False"
 
 
-def test_the_readme_block_is_replaced_and_the_rest_kept() -> None:
-    text = f"before\n{readme.BEGIN}\nold \\1\n{readme.END}\nafter\n"
-    found = readme.replace_between_markers(text, "new \\g<0>\n")
-    assert found == f"before\n{readme.BEGIN}\nnew \\g<0>\n{readme.END}\nafter\n"
-    assert readme.replace_between_markers(found, "new \\g<0>") == found
-
-
-@pytest.mark.parametrize(
-    "text", ["nothing", readme.BEGIN, f"{readme.END}\n{readme.BEGIN}", f"{readme.BEGIN}{readme.END}{readme.BEGIN}"]
-)
-def test_a_document_without_the_two_markers_in_order_is_refused(text: str) -> None:
-    with pytest.raises(SpecdeckError, match="there must be one"):
-        readme.replace_between_markers(text, "new")
-
-
 def test_the_readme_names_where_it_was_measured() -> None:
     made, cells = whole_run()
     text = readme.snippet(made, summarize(made, cells), "results/measured/x")
@@ -172,7 +158,7 @@ def test_the_command_writes_the_report_and_prints_the_tables(tmp_path: Path, app
 
 def test_a_summary_from_the_disk_equals_the_one_from_memory(tmp_path: Path) -> None:
     made, cells = whole_run()
-    assert command.load(stored(tmp_path, made, cells)) == (made, summarize(made, cells))
+    assert load(stored(tmp_path, made, cells)) == (made, summarize(made, cells))
 
 
 @pytest.mark.parametrize(
@@ -194,22 +180,6 @@ def test_a_format_is_printed_and_nothing_written(tmp_path: Path, app: typer.Type
     assert sorted(folder.rglob("*")) == before
 
 
-def test_the_check_passes_after_the_update_and_fails_when_the_document_drifts(tmp_path: Path, app: typer.Typer) -> None:
-    folder = stored(tmp_path, *whole_run())
-    document = tmp_path / "README.md"
-    document.write_text(f"# Title\n{readme.BEGIN}\n{readme.END}\n")
-    arguments = ["report", str(folder), "--format", "readme"]
-    drifted = CliRunner().invoke(app, [*arguments, "--check", str(document)])
-    assert isinstance(drifted.exception, SpecdeckError)
-    assert drifted.exception.exit_code == EXIT_FAILED
-    assert drifted.exception.fix is not None
-    assert "--update" in drifted.exception.fix
-    assert CliRunner().invoke(app, [*arguments, "--update", str(document)]).exit_code == 0
-    assert CliRunner().invoke(app, [*arguments, "--check", str(document)]).exit_code == 0
-    document.write_text(document.read_text().replace("2.", "3.", 1))
-    assert CliRunner().invoke(app, [*arguments, "--check", str(document)]).exit_code == 1
-
-
 def test_a_run_without_valid_cells_is_reported_and_ends_with_two(tmp_path: Path, app: typer.Typer) -> None:
     folder = stored(tmp_path, run(("none",)), [(cell(findings=(INVALID,)), [record()])])
     done = CliRunner().invoke(app, ["report", str(folder)])
@@ -224,12 +194,6 @@ def test_an_unknown_run_is_an_error_with_a_fix(tmp_path: Path, app: typer.Typer)
     assert isinstance(done.exception, SpecdeckError)
     assert done.exception.exit_code == EXIT_UNMEASURABLE
     assert done.exception.fix
-
-
-def test_check_without_the_readme_format_is_refused(tmp_path: Path, app: typer.Typer) -> None:
-    done = CliRunner().invoke(app, ["report", str(tmp_path), "--check", str(tmp_path / "README.md")])
-    assert isinstance(done.exception, SpecdeckError)
-    assert done.exception.fix == "add --format readme"
 
 
 def test_a_damaged_cell_is_named(tmp_path: Path) -> None:
