@@ -73,6 +73,8 @@ class FakeServer:
     hits: int = 0
     bodies: list[dict[str, Any]] = field(default_factory=list)
     headers: list[Mapping[str, str]] = field(default_factory=list)
+    health: int | None = 200
+    """Status of /health; None: the connection is cut."""
     base_url: str = ""
     in_flight: int = 0
     max_in_flight: int = 0
@@ -136,6 +138,11 @@ class FakeServer:
         text = self.metrics() if self.metrics is not None else self.exposition()
         return web.Response(text=text)
 
+    async def _health(self, request: web.Request) -> web.Response:
+        if self.health is None:
+            await drop_connection(request)
+        return web.Response(status=self.health or 500)
+
     async def _reset(self, _request: web.Request) -> web.Response:
         if self.reset_answer is None:
             raise web.HTTPNotFound
@@ -156,6 +163,7 @@ async def serving(server: FakeServer) -> AsyncIterator[FakeServer]:
     app.router.add_post("/v1/chat/completions", server._post)
     app.router.add_post("/v1/completions", server._post)
     app.router.add_get("/metrics", server._metrics)
+    app.router.add_get("/health", server._health)
     app.router.add_post("/reset_prefix_cache", server._reset)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
     await runner.setup()

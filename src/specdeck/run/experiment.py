@@ -13,6 +13,7 @@ from specdeck.recipe import canonical_sha256
 from specdeck.results.schema import ArmInfo, Run
 from specdeck.results.store import RunStore
 from specdeck.run import provenance
+from specdeck.run.alive import how_it_ended
 from specdeck.run.cell import CellSpec, measure_cell
 from specdeck.run.options import sha256_file
 from specdeck.run.schedule import CellKey, schedule
@@ -138,10 +139,10 @@ async def _measure(
     measured = await measure_cell(
         served.target, options.prompts, spec, on_request=lambda _record: reporter.request_done(label)
     )
-    status = served.server.exit_status()
-    if status is not None:
+    ended = await how_it_ended(served, measured)
+    if ended is not None:
         error = SpecdeckError(
-            f"arm {key.arm}: the server ended (status {status}) while {label} was measured; that cell is not kept\n"
+            f"arm {key.arm}: {ended} while {label} was measured; that cell is not kept\n"
             + "\n".join(f"  | {line}" for line in served.server.last_log(30)),
             where=str(served.server.log_path) if served.server.log_path else served.target.base_url,
             fix="read the log above, correct the recipe, then run the same command again: finished cells are kept",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.fake_server import DRAFTED, TOKENS, FakeServer, serving
+from support.fake_server import DRAFTED, TOKENS, FakeServer, drop_connection, serving
 
 from specdeck.errors import SpecdeckError
 from specdeck.load.client import Target
@@ -23,6 +23,8 @@ from specdeck.run.servers import Served
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from aiohttp import web
 
 PROMPTS = tuple(Prompt(id=f"p-{i}", category="c", prompt=f"question {i}") for i in range(3))
 
@@ -53,6 +55,7 @@ class FakeProcess:
     served_model: str = "tiny"
     log_path: Path | None = None
     status: int | None = None
+    pid: int | None = None
 
     def exit_status(self) -> int | None:
         return self.status
@@ -179,6 +182,39 @@ async def test_a_server_that_dies_loses_only_the_cell_in_flight(tmp_path: Path) 
     assert "ValueError: the cause" in message
     assert "Fix:" in message
     assert outcome.failures["two"].exit_code == 1
+
+
+@pytest.mark.parametrize("health", [None, 503])
+async def test_a_server_that_died_fails_its_arm_although_no_exit_status_is_known_yet(
+    tmp_path: Path, health: int | None
+) -> None:
+    async with serving(FakeServer()) as fake:
+
+        async def die(request: web.Request, _body: dict[str, Any]) -> web.StreamResponse:
+            fake.health = health
+            await drop_connection(request)
+            raise AssertionError  # the connection is gone
+
+        fake.answer = die
+        outcome, store = await _run(_options(tmp_path, arms=("one",)), FakeServers(fake))
+    assert store.cells() == []
+    assert (outcome.invalid, outcome.failures["one"].exit_code) == (0, 1)
+    assert outcome.skipped == 1
+
+
+async def test_failed_requests_of_a_server_that_lives_make_the_cell_invalid_and_not_the_arm_failed(
+    tmp_path: Path,
+) -> None:
+    async with serving(FakeServer()) as fake:
+
+        async def cut(request: web.Request, _body: dict[str, Any]) -> web.StreamResponse:
+            await drop_connection(request)
+            raise AssertionError  # the connection is gone
+
+        fake.answer = cut
+        outcome, store = await _run(_options(tmp_path, arms=("one",), concurrency=(1,)), FakeServers(fake))
+    assert outcome.failures == {}
+    assert [cell.status for cell, _ in store.cells()] == ["invalid"]
 
 
 async def test_a_full_disk_ends_the_run_keeps_earlier_cells_and_stops_the_servers(
