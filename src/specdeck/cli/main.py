@@ -9,7 +9,21 @@ import sys
 import typer
 
 from specdeck import __version__
-from specdeck.cli import baseline, bench, compare, engine, export, overlay, plan, recipe, report, rules, serve, tables
+from specdeck.cli import (
+    baseline,
+    bench,
+    compare,
+    compose,
+    engine,
+    export,
+    overlay,
+    plan,
+    recipe,
+    report,
+    rules,
+    serve,
+    tables,
+)
 from specdeck.errors import EXIT_UNMEASURABLE, SpecdeckError
 
 app = typer.Typer(
@@ -20,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (bench, report, compare, baseline, export, recipe, rules, plan, overlay, serve, engine, tables):
+for command in (bench, report, compare, baseline, export, recipe, rules, plan, overlay, serve, compose, engine, tables):
     command.register(app)
 
 

@@ -38,7 +38,7 @@ def serve(
 
     root = repo_root()
     loaded = _with_runtime(load_recipe(recipe), runtime)
-    chosen = arm or _default_arm(loaded)
+    chosen = arm or default_arm(loaded)
     known_arm(loaded, chosen)
     api_key = bool(os.environ.get("VLLM_API_KEY"))
     # Built once before anything is installed, so that mistakes are told at once.
@@ -80,7 +80,8 @@ def _serve(recipe: Recipe, arm: str, python: Path | None, host: str, port: int, 
     return asyncio.run(serve_foreground(command, expectation, log, timeout_s=recipe.engine.ready_timeout_s, say=_say))
 
 
-def _default_arm(recipe: Recipe) -> str:
+def default_arm(recipe: Recipe) -> str:
+    """Return the arm to serve when none is named: the one with DFlash, else MTP, else the first."""
     available = {name: arm for name, arm in recipe.arms.items() if not arm.unavailable}
     for method in ("dflash", "mtp"):
         for name, arm in available.items():
