@@ -24,7 +24,7 @@ def compose(
     restart: str = typer.Option("no", help="Restart policy: no or unless-stopped."),
     api_key_file: Path = typer.Option(None, help="File with the API key that requests must carry."),
     hf_token_file: Path = typer.Option(None, help="File with a Hugging Face token."),
-    output: Path = typer.Option(None, "--output", "-o", help="File to write [default: standard output]."),
+    output: Path | None = typer.Option(None, "--output", "-o", help="File to write [default: standard output]."),
 ) -> None:
     """Write a compose file that serves RECIPE as ./start.sh does. Needs no Docker engine."""
     from specdeck.cli.serve import default_arm  # noqa: PLC0415 - `--help` must not pay for it

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PORT = 8000
 """The port inside the container; the published one is chosen by the caller."""
 SECRETS = "/run/secrets"
-API_KEY, HF_TOKEN = "vllm_api_key", "hf_token"  # names of files  # noqa: S105
+API_KEY, HF_TOKEN = "vllm_api_key", "hf_token"  # names of files
 # vLLM reads its key from a variable or an argument only. Reading the file inside keeps the key out of the container's
 # configuration, which `docker inspect` shows to everyone in the docker group, and out of every argument list.
 _WITH_KEY = f'VLLM_API_KEY=$(cat {SECRETS}/{API_KEY}) || exit 2; export VLLM_API_KEY; exec "$@"'
