@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from html import escape
 from typing import TYPE_CHECKING
 
+from specdeck.report.charts.run import charts
 from specdeck.report.definitions import DEFINITIONS
 from specdeck.report.findings import finding_lines
 from specdeck.report.format import clean
 from specdeck.report.headline import headline
 from specdeck.report.origin import origin
 from specdeck.report.page_style import STYLE
-from specdeck.report.pictures import PICTURES, Picture
-from specdeck.report.plots import DARK, HEIGHT_IN, LIGHT, WIDTH_IN, draw
 from specdeck.report.tables import tables
 
 if TYPE_CHECKING:
@@ -22,23 +20,21 @@ if TYPE_CHECKING:
     from specdeck.results.schema import Run
     from specdeck.stats.model import Summary
 
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _BRACKET = re.compile(r"(\[[^\[\]]*\])")
-_ILLUSTRATES = {"acceptance": "positions", "throughput": "throughput"}
 
 
 def render(run: Run, summary: Summary) -> str:
     """Return the whole page."""
-    pictures = {_ILLUSTRATES[p.name]: p for p in PICTURES}
+    pictures = charts(summary)
     name = f"{clean(summary.recipe)}: {clean(summary.plan)}"
     body = [
         f'<p class="run">{_text(name)} · {_text(summary.created_at[:10])}</p>',
         f"<h1>{quiet_brackets(headline(summary))}</h1>",
     ]
-    for table in tables(summary):
-        picture = pictures.get(table.key)
-        body.append(section(table, _picture(picture, summary) if picture else ""))
-    body += [_findings(summary), _definitions(), _origin(run)]
+    body.append(_findings(summary))
+    body += [section(table, pictures.get(table.key, "")) for table in tables(summary)]
+    body += [_timeline(pictures.get("timeline", "")), _definitions(), _origin(run)]
     return page(name, body)
 
 
@@ -98,21 +94,10 @@ def _side(column: Column) -> str:
     return f' class="{names}"' if names else ""
 
 
-def _picture(picture: Picture, summary: Summary) -> str:
-    light = draw(picture.name, summary, LIGHT, "svg")
-    dark = draw(picture.name, summary, DARK, "svg")
-    if light is None or dark is None:
+def _timeline(figure: str) -> str:
+    if not figure:
         return ""
-    return figure(light, dark, HEIGHT_IN, picture.alt(summary))
-
-
-def figure(light: bytes, dark: bytes, height_in: float, alt: str) -> str:
-    """An SVG for each colour scheme, its size given so that nothing moves while the page loads."""
-    size = f'width="{round(WIDTH_IN * 100)}" height="{round(height_in * 100)}"'
-    return (
-        f'<picture><source media="(prefers-color-scheme: dark)" srcset="{_data(dark)}" {size}>'
-        f'<img src="{_data(light)}" {size} alt="{_text(alt)}"></picture>\n'
-    )
+    return f'<section aria-labelledby="timeline">\n<h2 id="timeline">The run</h2>\n{figure}</section>'
 
 
 def _findings(summary: Summary) -> str:
@@ -140,10 +125,6 @@ def _origin(run: Run) -> str:
         f"<div><dt>{_text(label)}</dt><dd><code>{_text(value)}</code></dd></div>" for label, value in origin(run)
     )
     return f"<section>\n<details><summary>Where this was measured</summary>\n<dl>{items}</dl></details>\n</section>"
-
-
-def _data(svg: bytes) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
 
 
 def _text(text: str) -> str:

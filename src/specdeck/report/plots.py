@@ -10,7 +10,7 @@ from specdeck.report.format import clean, significant
 from specdeck.report.headline import arm_label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from specdeck.stats.model import ArmSummary, Row, Summary
 
@@ -35,25 +35,13 @@ class Theme:
 
 
 LIGHT = Theme("#ffffff", "#1f2328", "#d9dde2", "#6b7280", ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#997700"))
-DARK = Theme("#14171c", "#e6e8eb", "#363c45", "#a3abb6", ("#56b4e9", "#f0894a", "#2fc49a", "#dd88bb", "#e6c229"))
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
-def draw(name: str, summary: Summary, theme: Theme = LIGHT, kind: Format = "png") -> bytes | None:
+def draw(name: str, summary: Summary, kind: Format = "png") -> bytes | None:
     """Draw the picture called `acceptance` or `throughput`; None when the summary has nothing to show in it."""
     fill = _acceptance if name == "acceptance" else _throughput
-    return picture(lambda axes: fill(axes, summary, theme), theme, kind, (WIDTH_IN, HEIGHT_IN))
-
-
-def picture(
-    fill: Callable[[Any], bool],
-    theme: Theme,
-    kind: Format,
-    size_in: tuple[float, float],
-    *,
-    grid: Literal["x", "y"] | None = "y",
-) -> bytes | None:
-    """Render what `fill` puts into a pair of axes; None when it says that there was nothing."""
+    theme = LIGHT
     import matplotlib as mpl  # noqa: PLC0415 - half a second that only pictures should cost
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
@@ -72,16 +60,15 @@ def picture(
         "text.parse_math": False,
     }
     with mpl.rc_context(style):
-        figure = Figure(figsize=size_in, layout="constrained")
+        figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots()
-        if not fill(axes):
+        if not fill(axes, summary, theme):
             return None
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
         axes.tick_params(length=0)
-        if grid:
-            axes.grid(axis=grid, color=theme.faint, linewidth=0.8)
+        axes.grid(axis="y", color=theme.faint, linewidth=0.8)
         axes.set_axisbelow(True)
         data = io.BytesIO()
         metadata: dict[str, Any] = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}

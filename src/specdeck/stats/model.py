@@ -153,6 +153,28 @@ class EqualText(Strict, frozen=True, kw_only=True):
     differences: tuple[Difference, ...]
 
 
+class Distribution(Strict, frozen=True, kw_only=True):
+    """Equally spaced quantiles (the smallest to the largest) of n requests' times, in seconds."""
+
+    arm: str
+    concurrency: int
+    metric: str
+    n: int
+    quantiles: tuple[float, ...]
+
+
+class Span(Strict, frozen=True, kw_only=True):
+    """When a cell was measured: seconds from the start of the run's first cell, valid or not."""
+
+    arm: str
+    cell_id: str
+    concurrency: int
+    round: int
+    start_s: float
+    duration_s: float
+    valid: bool
+
+
 class Note(Strict, frozen=True, kw_only=True):
     """A finding about a cell (`cell_id`), an arm, or the whole run (both None)."""
 
@@ -187,3 +209,5 @@ class Summary(Strict, frozen=True, kw_only=True):
     findings: tuple[Note, ...]
     resamples: int
     seed: int
+    distributions: tuple[Distribution, ...] = ()
+    timeline: tuple[Span, ...] = ()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from specdeck.results.schema import ArmInfo
 from specdeck.stats.acceptance import acceptance, length_from_payloads, pool, positions, with_payload
 from specdeck.stats.bootstrap import RESAMPLES, SEED
+from specdeck.stats.distribution import distribution
 from specdeck.stats.equality import equal_text, texts
 from specdeck.stats.latency import quantiles, rates
 from specdeck.stats.model import (
@@ -19,6 +21,7 @@ from specdeck.stats.model import (
     Estimate,
     RequestRate,
     Row,
+    Span,
     Summary,
 )
 from specdeck.stats.notes import cell_notes, counter_notes, ratio_notes, run_notes
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from specdeck.results.schema import Cell, RequestRecord, Run
-    from specdeck.stats.model import Note
+    from specdeck.stats.model import Distribution, Note
     from specdeck.stats.observations import Observations
 
     Measured = list[tuple[Cell, Sequence[RequestRecord]]]
@@ -49,6 +52,7 @@ def summarize(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -
     baseline = run.baseline_arm if run.baseline_arm in names else None
     notes: list[Note] = [*run_notes(run, names, valid.keys()), *cell_notes([cell for cell, _ in cells])]
     rows: list[Row] = []
+    distributions: list[Distribution] = []
     arms: list[ArmSummary] = []
     categories: list[CategoryRow] = []
     for name in names:
@@ -59,6 +63,7 @@ def summarize(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -
             if paired is not None and baseline is not None:
                 notes += ratio_notes(name, baseline, concurrency, paired, len(measured))
             rows.append(_row(name, concurrency, measured, paired, with_ratio=baseline not in (None, name)))
+            distributions += _distributions(name, concurrency, measured)
         everything = [item for measured in groups.values() for item in measured]
         arm = _arm(name, run.arms.get(name, ArmInfo(name=name)), everything)
         arms.append(arm)
@@ -86,6 +91,38 @@ def summarize(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -
         findings=tuple(notes),
         resamples=RESAMPLES,
         seed=SEED,
+        distributions=tuple(distributions),
+        timeline=_timeline([cell for cell, _ in cells]),
+    )
+
+
+def _distributions(name: str, concurrency: int, cells: Measured) -> list[Distribution]:
+    seen = observe(cells)
+    found = [
+        distribution(name, concurrency, metric, values)
+        for metric, values in (("ttft_s", seen.ttft_s), ("tpot_s", seen.tpot_s))
+    ]
+    return [item for item in found if item is not None]
+
+
+def _timeline(cells: Sequence[Cell]) -> tuple[Span, ...]:
+    if not cells:
+        return ()
+    starts = [datetime.fromisoformat(cell.started_at) for cell in cells]
+    first = min(starts)
+    return tuple(
+        Span(
+            arm=cell.arm,
+            cell_id=cell.cell_id,
+            concurrency=cell.concurrency,
+            round=cell.round,
+            start_s=(start - first).total_seconds(),
+            duration_s=cell.duration_s,
+            valid=cell.status == "ok",
+        )
+        for start, cell in sorted(
+            zip(starts, cells, strict=True), key=lambda item: (item[0], item[1].arm, item[1].cell_id)
+        )
     )
 
 

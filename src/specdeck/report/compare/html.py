@@ -5,10 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from specdeck.report.charts.comparison import acceptance, forest
 from specdeck.report.compare import words
-from specdeck.report.compare.forest import forest, forest_height
-from specdeck.report.html import figure, page, quiet_brackets, section
-from specdeck.report.plots import DARK, LIGHT
+from specdeck.report.html import page, quiet_brackets, section
 
 if TYPE_CHECKING:
     from specdeck.gates.outcome import Outcome
@@ -26,9 +25,10 @@ def render(outcome: Outcome) -> str:
         f'<section><ul class="findings">{warnings}</ul></section>' if warnings else "",
         section(words.gates(outcome), ""),
         _details(outcome),
-        section(words.effects(outcome), _forest(outcome)) if outcome.comparison.effects else "",
+        section(words.effects(outcome), forest(outcome)) if outcome.comparison.effects else "",
     ]
-    parts += [section(table, "") for table in (words.positions(outcome), words.environment(outcome)) if table.rows]
+    pictured = ((words.positions(outcome), acceptance(outcome)), (words.environment(outcome), ""))
+    parts += [section(table, picture) for table, picture in pictured if table.rows]
     return page(title, parts)
 
 
@@ -38,12 +38,3 @@ def _details(outcome: Outcome) -> str:
     if not items:
         return ""
     return f"<section>\n<details><summary>What decided the gates</summary>\n<ul>{items}</ul></details>\n</section>"
-
-
-def _forest(outcome: Outcome) -> str:
-    light, dark = forest(outcome, LIGHT), forest(outcome, DARK)
-    if light is None or dark is None:
-        return ""
-    rows = [e for e in outcome.comparison.effects if e.kind == "ratio" and e.value is not None]
-    alt = "Ratios of candidate to base: " + "; ".join(f"{words.label(e)} {words.change(e)}, {e.verdict}" for e in rows)
-    return figure(light, dark, forest_height(outcome), alt)
