@@ -121,7 +121,12 @@ class Sampling(Strict, frozen=True, kw_only=True):
 
 
 class HostUse(Strict, frozen=True, kw_only=True):
-    """Host use during the cell: mean of samples, in percent of all cores; GPU figures per device when present."""
+    """Host use during the cell: mean of samples, in percent of all cores; GPU figures per device when present.
+
+    Of each GPU: `power_w`, `energy_j` (used up during the load), `util_percent`, `sm_clock_mhz`, `memory_used_mib`,
+    `temperature_c`, and the shares of samples, 0 to 1, in which clocks were held down: `power_capped_share`,
+    `thermal_throttled_share`, `hardware_slowed_share`.
+    """
 
     cpu_percent: float | None = None
     client_cpu_percent: float | None = None
@@ -146,6 +151,7 @@ class Cell(Strict, frozen=True, kw_only=True):
     """One arm at one concurrency in one round.
 
     `request_rate` and `burstiness`: an open loop's (None: closed), with `concurrency` the most in flight.
+    `energy_per_token_j`: joules of all GPUs that were watched per output token; None where one counts no energy.
     `cache_method`: how `cache_policy: cold` was reached (None: warm); `disabled`: the server has no prefix cache.
     """
 
@@ -171,6 +177,7 @@ class Cell(Strict, frozen=True, kw_only=True):
     server_start_time: float | None = None
     request_rate: float | None = None
     burstiness: float | None = None
+    energy_per_token_j: float | None = None
 
 
 class ArmInfo(Strict, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from specdeck.run.cache import prepare_cache
 from specdeck.run.idle import IDLE_TIMEOUT_S, Settled, read_metrics, wait_idle
 from specdeck.run.validity import Facts, check, invalid, warning
 from specdeck.telemetry.counters import RestartedError
+from specdeck.telemetry.gpu import energy_j
 from specdeck.telemetry.host import HostSampler
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from specdeck.load.client import Target
     from specdeck.load.prompts import Prompt
+    from specdeck.results.schema import HostUse
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ async def measure_cell(
             on_progress=on_request,
         )
     after = await wait_idle(target, timeout_s=spec.idle_timeout_s)
+    use = host.use((load.start, load.start + load.duration_s))
     queue_p99_ms, rate = queue_time_p99_ms(load.records), sent_rate(load.records)
     delta, restarted = _delta(settled, after)
     findings = [
@@ -116,7 +119,8 @@ async def measure_cell(
                 cache_method=cache.method,
                 loop_lag_p99_ms=load.loop_lag_p99_ms,
                 client_cores=load.client_cpu_s / load.duration_s if load.duration_s > 0 else None,
-                host_cpu_percent=host.use().cpu_percent,
+                host_cpu_percent=use.cpu_percent,
+                gpus=use.gpus,
                 request_rate=spec.request_rate,
                 sent_rate=rate,
                 queue_p99_ms=queue_p99_ms,
@@ -146,14 +150,30 @@ async def measure_cell(
             queue_p99_ms=queue_p99_ms,
             sent_rate=rate if spec.request_rate is not None else None,
         ),
-        host=host.use(),
+        host=use,
         num_requests=len(load.records),
         num_failed=sum(record.error is not None for record in load.records),
         server_start_time=snapshot.process_start if snapshot else None,
         request_rate=spec.request_rate,
         burstiness=spec.burstiness if spec.request_rate is not None else None,
+        energy_per_token_j=energy_per_token(use, load.records),
     )
     return Measured(cell, load.records, settled.text or "", after.text or "")
+
+
+def energy_per_token(use: HostUse, records: Sequence[RequestRecord]) -> float | None:
+    """Joules of all watched GPUs per output token.
+
+    None without GPUs that count their energy, with a failed request (its tokens cost energy too, but are unknown), or
+    without token counts.
+    """
+    joules = energy_j(use.gpus)
+    tokens = 0
+    for record in records:
+        if record.error is not None or record.completion_tokens is None:
+            return None
+        tokens += record.completion_tokens
+    return joules / tokens if joules is not None and tokens else None
 
 
 def _due(spec: CellSpec, count: int) -> tuple[float, ...] | None:

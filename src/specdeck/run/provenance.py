@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from specdeck.telemetry.gpu import describe_gpus
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -62,27 +64,8 @@ def host() -> dict[str, Any]:
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "system": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),
-        "gpus": gpus(),
+        "gpus": describe_gpus(),
     }
-
-
-def gpus() -> list[dict[str, Any]] | None:
-    """Name, memory (GiB), driver, compute capability and power limit (W) of each NVIDIA GPU; None without a driver."""
-    try:
-        import pynvml  # noqa: PLC0415 - a machine without a driver never needs it
-    except ImportError:
-        return None
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return None
-    try:
-        driver = pynvml.nvmlSystemGetDriverVersion()
-        return [_gpu(pynvml, index, driver) for index in range(pynvml.nvmlDeviceGetCount())]
-    except pynvml.NVMLError:
-        return None
-    finally:
-        pynvml.nvmlShutdown()
 
 
 def collect(root: Path, argv: list[str] | None = None) -> dict[str, Any]:
@@ -95,22 +78,6 @@ def collect(root: Path, argv: list[str] | None = None) -> dict[str, Any]:
         "host": host(),
         "argv": [without_root(word, root) for word in (argv if argv is not None else sys.argv)],
         "environment": {name: without_root(value, root) for name, value in public_environment(os.environ).items()},
-    }
-
-
-def _gpu(pynvml: Any, index: int, driver: str) -> dict[str, Any]:
-    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
-    try:
-        limit_w = pynvml.nvmlDeviceGetPowerManagementLimit(handle) / 1000
-    except pynvml.NVMLError:
-        limit_w = None
-    return {
-        "name": pynvml.nvmlDeviceGetName(handle),
-        "memory_gib": round(pynvml.nvmlDeviceGetMemoryInfo(handle).total / 2**30, 1),
-        "driver": driver,
-        "compute_capability": f"{major}.{minor}",
-        "power_limit_w": limit_w,
     }
 
 

@@ -14,7 +14,7 @@ from specdeck.results.schema import Finding
 from specdeck.telemetry.counters import per_position_gap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from specdeck.results.schema import CounterDelta, RequestRecord, Sampling
     from specdeck.telemetry.counters import Snapshot
@@ -24,6 +24,7 @@ LAG_SHARE_OF_GAP = 0.5
 CLIENT_CORE_LIMIT = 0.9
 SHORT_ANSWER_TOKENS = 16
 RATE_TOLERANCE = 0.05
+THROTTLED_SHARE = 0.05
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Facts:
         request_rate: requests a second an open loop was asked for; None: a closed loop.
         sent_rate: requests a second that were sent.
         queue_p99_ms: from due to sent.
+        gpus: see HostUse.
     """
 
     method: str | None
@@ -56,6 +58,7 @@ class Facts:
     request_rate: float | None = None
     sent_rate: float | None = None
     queue_p99_ms: float | None = None
+    gpus: Sequence[Mapping[str, float | None]] | None = None
 
 
 def check(facts: Facts) -> list[Finding]:
@@ -67,6 +70,7 @@ def check(facts: Facts) -> list[Finding]:
         *_drafting(facts),
         *_cache(facts),
         *_client(facts),
+        *_throttled(facts),
         *_delivery(facts),
         *_answers(facts),
     ]
@@ -220,6 +224,20 @@ def _client(facts: Facts) -> Iterable[Finding]:
         )
     if cores is not None and cores > CLIENT_CORE_LIMIT:
         yield warning("client_limited", f"the client used {cores:.2f} of one core: it may have been the limit")
+
+
+def _throttled(facts: Facts) -> Iterable[Finding]:
+    """A power cap is a setting and is not told; heat and the hardware's own brakes make figures that do not repeat."""
+    for number, gpu in enumerate(facts.gpus or ()):
+        for share, by in (
+            (gpu.get("thermal_throttled_share"), "heat"),
+            (gpu.get("hardware_slowed_share"), "a brake of the hardware (heat, power supply)"),
+        ):
+            if share is not None and share > THROTTLED_SHARE:
+                yield warning(
+                    "throttled", f"GPU {number} had its clocks held down by {by} in {100 * share:.0f} % of the samples"
+                )
+                break
 
 
 def _delivery(facts: Facts) -> Iterable[Finding]:

@@ -10,32 +10,40 @@ import threading
 import time
 from typing import TYPE_CHECKING, Self
 
+import msgspec
 import psutil
 
 from specdeck.results.schema import HostUse
-from specdeck.telemetry.gpu import Reading, mean_readings, open_gpus
+from specdeck.telemetry.gpu import open_gpus, summarise
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from specdeck.telemetry.gpu import GpuSource, Moment
 
 MAX_READINGS = 100_000
 
 
 class HostSampler:
-    """Context manager around a cell; `use()` is its HostUse afterwards. Percent are of all cores."""
+    """Context manager around a cell; `use()` is its HostUse afterwards. Percent are of all cores.
 
-    def __init__(self, interval_s: float = 1.0) -> None:
+    Args:
+        interval_s: between two readings of the GPUs.
+        gpus: what reads them, closed at the end; None: this host's driver, where there is one.
+    """
+
+    def __init__(self, interval_s: float = 1.0, gpus: GpuSource | None = None) -> None:
         self._interval_s = interval_s
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._gpus = open_gpus()
-        self._readings: list[list[Reading]] = []
+        self._gpus: GpuSource | None = gpus or open_gpus()
+        self._readings: list[Moment] = []
         self._use = HostUse()
         self._began: tuple[float, float, tuple[float, float]] = (0.0, 0.0, (0.0, 0.0))
 
     def __enter__(self) -> Self:
         if self._gpus is not None:
-            self._readings.append(self._gpus.read())
+            self._read(self._gpus)
             self._thread = threading.Thread(target=self._watch, name="specdeck-gpus", daemon=True)
             self._thread.start()
         self._began = (time.monotonic(), time.process_time(), _busy_and_total())
@@ -49,23 +57,27 @@ class HostSampler:
         if self._thread is not None:
             self._thread.join(timeout=10)
         if self._gpus is not None:
-            self._readings.append(self._gpus.read())
+            self._read(self._gpus)
             self._gpus.close()
         self._use = HostUse(
             cpu_percent=100 * (now_busy - busy) / (now_total - total) if now_total > total else None,
             client_cpu_percent=100 * client / (wall * (os.cpu_count() or 1)) if wall > 0 else None,
             load_average_1m=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-            gpus=mean_readings(self._readings),
         )
 
-    def use(self) -> HostUse:
-        """What was used between entry and exit."""
-        return self._use
+    def use(self, window: tuple[float, float] | None = None) -> HostUse:
+        """What was used between entry and exit; of the GPUs within `window` (start and end on `time.perf_counter`)."""
+        return msgspec.structs.replace(self._use, gpus=summarise(self._readings, window))
 
     def _watch(self) -> None:
         assert self._gpus is not None
         while not self._stop.wait(self._interval_s) and len(self._readings) < MAX_READINGS:
-            self._readings.append(self._gpus.read())
+            self._read(self._gpus)
+
+    def _read(self, gpus: GpuSource) -> None:
+        now = time.perf_counter()
+        if readings := gpus.read():
+            self._readings.append((now, readings))
 
 
 def _busy_and_total() -> tuple[float, float]:

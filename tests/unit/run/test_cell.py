@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from support.fake_server import DRAFTED, STEPS, TOKENS, FakeServer, answer_events, serving
 
 from specdeck.load.client import Target
 from specdeck.load.prompts import Prompt
-from specdeck.results.schema import KvCache, Sampling
+from specdeck.results.schema import HostUse, KvCache, RequestError, RequestRecord, Sampling
 from specdeck.results.store import RunStore
 from specdeck.run.cache import prepare_cache
-from specdeck.run.cell import CellSpec, Measured, measure_cell
+from specdeck.run.cell import CellSpec, Measured, energy_per_token, measure_cell
 from specdeck.run.idle import wait_idle
 
 if TYPE_CHECKING:
@@ -246,3 +247,17 @@ async def test_an_open_loop_cell_says_what_rate_was_asked_for_and_what_was_sent(
     assert cell.client.queue_p99_ms is not None
     due = [record.scheduled_s for record in measured.records]
     assert due == pytest.approx([0.02 * number for number in range(len(PROMPTS))], abs=1e-3)
+
+
+def test_energy_a_token_is_joules_of_all_gpus_over_all_output_tokens_and_unknown_where_either_is() -> None:
+    sound = RequestRecord(
+        request_id="r", index=0, prompt_id="p", category="c", scheduled_s=0, end_s=1, completion_tokens=25
+    )
+    use = HostUse(gpus=({"energy_j": 60.0}, {"energy_j": 40.0}))
+    assert energy_per_token(use, [sound, sound]) == 2.0
+    assert energy_per_token(HostUse(), [sound]) is None
+    assert energy_per_token(HostUse(gpus=({"energy_j": 60.0}, {"energy_j": None})), [sound]) is None
+    uncounted = msgspec.structs.replace(sound, completion_tokens=None)
+    failed = msgspec.structs.replace(sound, error=RequestError(kind="timeout", message="late"))
+    assert energy_per_token(use, [sound, uncounted]) is None
+    assert energy_per_token(use, [sound, failed]) is None

@@ -181,3 +181,14 @@ def test_an_open_loop_that_sent_less_than_it_was_asked_to_says_so_and_one_that_d
     assert (finding.code, finding.severity) == ("load_not_delivered", "warning")
     assert "900 ms" in finding.message
     assert check(dataclasses.replace(open_loop, sent_rate=9.8)) == []
+
+
+def test_clocks_held_down_by_heat_or_hardware_are_told_and_a_power_cap_or_a_moment_of_it_is_not() -> None:
+    calm = {"thermal_throttled_share": 0.05, "hardware_slowed_share": None, "power_capped_share": 1.0}
+    assert _found(gpus=[calm]) == {}
+    hot = {"thermal_throttled_share": 0.5, "hardware_slowed_share": 0.0, "power_capped_share": 0.0}
+    assert _found(gpus=[calm, hot])["throttled"] == (
+        "warning", "GPU 1 had its clocks held down by heat in 50 % of the samples",
+    )  # fmt: skip
+    braked = {"thermal_throttled_share": None, "hardware_slowed_share": 1.0}
+    assert "brake of the hardware" in _found(gpus=[braked])["throttled"][1]
