@@ -19,7 +19,8 @@ from typing import Any
 import msgspec
 import orjson
 
-from specdeck.load.loopback.shape import HEAD, MODEL, Piece, Shape, render
+from specdeck.load.loopback.metrics import Counted
+from specdeck.load.loopback.shape import HEAD, MODEL, Piece, Shape, render, whole
 
 MAX_HEAD = 2**16
 MAX_BODY = 2**26
@@ -74,6 +75,7 @@ class LoopbackServer:
         self._count = 0
         self._turn = 0
         self._truths: list[Truth] = []
+        self._counted = Counted(time.time())
 
     @property
     def port(self) -> int:
@@ -147,6 +149,9 @@ class LoopbackServer:
         elif path == "/truth":
             self._plain(connection, 200, orjson.dumps([msgspec.to_builtins(truth) for truth in self._truths]))
             self._truths.clear()
+        elif path.endswith("/metrics"):
+            running = sum(bool(other.pieces) for other in self._connections.values())
+            self._plain(connection, 200, self._counted.exposition(running), "text/plain; charset=utf-8")
         elif path.endswith("/v1/models"):
             self._plain(connection, 200, orjson.dumps({"object": "list", "data": [{"id": MODEL, "object": "model"}]}))
         else:
@@ -159,6 +164,10 @@ class LoopbackServer:
             shape = Shape.from_path(path.split("/")[1])
             wanted: dict[str, Any] = orjson.loads(body)
             tokens = wanted.get("max_tokens") or wanted.get("max_completion_tokens") or 16
+            if not wanted.get("stream"):
+                self._counted.finished(int(tokens), clock() - now)
+                self._plain(connection, 200, orjson.dumps(whole(int(tokens), chat=chat)))
+                return
             connection.pieces = render(shape, int(tokens), chat=chat)
         except (msgspec.ValidationError, ValueError, AttributeError, TypeError) as error:
             self._plain(connection, 400, orjson.dumps({"error": {"message": str(error)}}))
@@ -172,8 +181,8 @@ class LoopbackServer:
         connection.left = HEAD
         self._advance(connection)
 
-    def _plain(self, connection: _Connection, status: int, body: bytes) -> None:
-        head = f"HTTP/1.1 {status} {'OK' if status == 200 else 'Refused'}\r\nContent-Type: application/json\r\n"
+    def _plain(self, connection: _Connection, status: int, body: bytes, content_type: str = "application/json") -> None:
+        head = f"HTTP/1.1 {status} {'OK' if status == 200 else 'Refused'}\r\nContent-Type: {content_type}\r\n"
         connection.left = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
         connection.pieces, connection.at = (), 0
         self._advance(connection)
@@ -218,6 +227,9 @@ class LoopbackServer:
             self._epoll.modify(connection.socket.fileno(), mask)
 
     def _end(self, connection: _Connection, *, complete: bool) -> None:
+        if complete:
+            first = connection.sent[0] - connection.received if connection.sent else None
+            self._counted.finished(sum(connection.tokens), first)
         if len(self._truths) < MAX_KEPT:
             self._truths.append(
                 Truth(

@@ -125,6 +125,23 @@ def render(shape: Shape, max_tokens: int, *, chat: bool) -> tuple[Piece, ...]:
     return tuple(_pieces(shape, events, last))
 
 
+def whole(tokens: int, *, chat: bool) -> dict[str, Any]:
+    """An answer that is not streamed."""
+    said = {"message": {"role": "assistant", "content": WORD * tokens}} if chat else {"text": WORD * tokens}
+    return {
+        "id": "loopback",
+        "object": "chat.completion" if chat else "text_completion",
+        "created": 1_767_225_600,
+        "model": MODEL,
+        "choices": [{"index": 0, "finish_reason": "length", **said}],
+        "usage": {
+            "prompt_tokens": PROMPT_TOKENS,
+            "total_tokens": PROMPT_TOKENS + tokens,
+            "completion_tokens": tokens,
+        },
+    }
+
+
 def _pieces(shape: Shape, events: list[tuple[float, bytes, int | None]], last: float) -> list[Piece]:
     pieces: list[Piece] = []
     waiting, tokens = b"", []
