@@ -39,15 +39,24 @@ class Load:
 
 @dataclass(frozen=True)
 class Process:
-    """What a process used. `cpu`: (moment on the monotonic clock, CPU seconds so far), every 50 ms."""
+    """What a process used. `used`: (moment on the monotonic clock, CPU seconds, peak MiB so far), every 50 ms."""
 
-    cpu: tuple[tuple[float, float], ...]
-    peak_mib: float
+    used: tuple[tuple[float, float, float], ...]
     output: str
 
     def cpu_at(self, moment: float) -> float:
         """CPU seconds used up to a moment."""
-        return float(np.interp(moment, *zip(*self.cpu, strict=True)))
+        moments, cpu, _ = zip(*self.used, strict=True)
+        return float(np.interp(moment, moments, cpu))
+
+    def peak_at(self, moment: float) -> float:
+        """Largest resident memory up to a moment, MiB."""
+        return max((peak for when, _, peak in self.used if when <= moment), default=0.0)
+
+    @property
+    def peak_mib(self) -> float:
+        """Largest resident memory to the end, MiB."""
+        return max(peak for _, _, peak in self.used)
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,7 @@ class Told:
     itl_s: Sequence[float]
     peak_tok_s: float | None
     failed: int
+    loop_lag_p99_ms: float | None = None
 
 
 def run(command: Sequence[str], *, core: int | None, folder: Path) -> Process:
@@ -70,10 +80,9 @@ def run(command: Sequence[str], *, core: int | None, folder: Path) -> Process:
         process = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL)
         if core is not None:
             os.sched_setaffinity(process.pid, {core})
-        began, cpu, peak = time.perf_counter(), [], 0.0
+        began, used = time.perf_counter(), []
         while process.poll() is None:
-            cpu.append((time.perf_counter(), _cpu_s(process.pid)))
-            peak = max(peak, _peak_mib(process.pid))
+            used.append((time.perf_counter(), _cpu_s(process.pid), _peak_mib(process.pid)))
             if time.perf_counter() - began > TIMEOUT_S:
                 process.kill()
             time.sleep(0.05)
@@ -82,7 +91,7 @@ def run(command: Sequence[str], *, core: int | None, folder: Path) -> Process:
         output, errors = out.read(), err.read()
     if process.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {errors[-2000:]}")
-    return Process(tuple(cpu), peak, output)
+    return Process(tuple(used), output)
 
 
 def _cpu_s(pid: int) -> float:
@@ -140,4 +149,5 @@ def account(client: str, process: Process, folder: Path, tokens: dict[str, tuple
         all_token_gaps(records).tolist(),
         peak_tokens_per_s(records),
         told["failed"] if client == "ours" else 0,
+        told["loop_lag_p99_ms"] if client == "ours" else None,
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specdeck.errors import SpecdeckError
+from specdeck.report import perf
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,6 +46,10 @@ def run_table(root: Path, argument: str) -> str:
 
 MAKERS: Mapping[str, Maker] = {
     "run": run_table,
+    "perf-machine": perf.machine,
+    "perf-clients": perf.client_table,
+    "perf-goals": perf.goal_table,
+    "perf-wide": perf.wide,
 }
 
 
