@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from clients import run
 
 from specdeck.load.loopback.shape import Shape
+from specdeck.run.selftest import self_test
 from specdeck.telemetry.exposition import parse
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ def bench_command(loopback: Loopback, requests: int, core: int) -> dict[str, flo
             f"name: perf\ntitle: One cell of {STREAMS} streams\narms: [none]\n"
             f"concurrency: [{STREAMS}]\nrounds: 1\nmax_tokens: {TOKENS}\nseed: 0\nwarmup_requests: 1\n"
         )
+        asyncio.run(self_test())  # a first run on a machine tries the client once; this is every later one
         loopback.truths()
         process = run(
             [sys.executable, "-m", "specdeck", "bench", "--base-url", loopback.url(SHAPE), "--plan", str(plan),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from specdeck.run.options import Options
     from specdeck.run.progress import Reporter
     from specdeck.run.servers import Servers
+    from specdeck.telemetry.gpu import GpuSource
 
 DEFAULT_RECIPE = "tiny-next-cpu"
 
@@ -48,6 +49,9 @@ def bench(
     python: Path | None = typer.Option(None, help="Python that has vLLM, for recipes without a managed environment."),
     results: Path | None = typer.Option(None, help="Folder that gets the run [default: results/measured]."),
     fresh: bool = typer.Option(False, "--fresh", help="Start a new run even where an unfinished one could continue."),
+    telemetry_url: str | None = typer.Option(
+        None, help="DCGM exporter of the server's host, read for GPU figures instead of this host's driver."
+    ),
 ) -> None:
     """Measure the arms of RECIPE by a plan, print the tables, and write results/measured/RUN/.
 
@@ -63,6 +67,7 @@ def bench(
     from specdeck.run.experiment import open_store  # noqa: PLC0415
     from specdeck.run.options import resolve  # noqa: PLC0415
     from specdeck.run.progress import ConsoleReporter  # noqa: PLC0415
+    from specdeck.telemetry.dcgm import open_exporter  # noqa: PLC0415
 
     root = repo_root()
     if recipe is None and not base_url:
@@ -80,6 +85,7 @@ def bench(
         max_concurrency=max_concurrency,
         num_prompts=num_prompts,
     )
+    exporter = open_exporter(telemetry_url) if telemetry_url else None
     console = Console()
     with ConsoleReporter(console) as reporter:
         reporter.line(f"{options.recipe_name}: arms {', '.join(options.arms)}; plan {options.plan.name}")
@@ -87,7 +93,7 @@ def bench(
         store = open_store(options, _results(results, root), fresh=fresh, reporter=reporter)
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                outcome = runner.run(_supervised(options, store, engine_python, reporter))
+                outcome = runner.run(_supervised(options, store, engine_python, reporter, exporter))
         except (KeyboardInterrupt, asyncio.CancelledError) as stop:
             raise _interrupted(store, root) from stop
     raise typer.Exit(_report(store, outcome, console))
@@ -97,18 +103,22 @@ def _results(named: Path | None, root: Path) -> Path:
     return named.absolute() if named else root / "results" / "measured"
 
 
-async def _supervised(options: Options, store: RunStore, python: Path | None, reporter: Reporter) -> Outcome:
+async def _supervised(
+    options: Options, store: RunStore, python: Path | None, reporter: Reporter, gpus: GpuSource | None
+) -> Outcome:
     import asyncio  # noqa: PLC0415
     import signal  # noqa: PLC0415
 
     from specdeck.run.experiment import run_experiment  # noqa: PLC0415
+    from specdeck.run.selftest import self_test  # noqa: PLC0415
 
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it: a closed terminal does not stop the run
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    return await run_experiment(options, store, _servers(options, store, python, reporter), reporter)
+    servers = _servers(options, store, python, reporter)
+    return await run_experiment(options, store, servers, reporter, gpus=gpus, self_test=self_test)
 
 
 def _servers(options: Options, store: RunStore, python: Path | None, reporter: Reporter) -> Servers:

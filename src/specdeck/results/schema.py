@@ -138,6 +138,8 @@ class ClientHealth(Strict, frozen=True, kw_only=True):
     """Whether the client could have been the limit.
 
     `queue_p99_ms`: from when a request was due to when it was sent. `sent_rate`: requests a second, open loop only.
+    `ttft_mean_ms` is from sent to the first token here, `server_ttft_mean_ms` the server's own histogram's mean over
+    the same requests; both None where a request failed or the server counted others too.
     """
 
     loop_lag_p99_ms: float | None = None
@@ -145,6 +147,8 @@ class ClientHealth(Strict, frozen=True, kw_only=True):
     mean_in_flight: float | None = None
     queue_p99_ms: float | None = None
     sent_rate: float | None = None
+    ttft_mean_ms: float | None = None
+    server_ttft_mean_ms: float | None = None
 
 
 class Cell(Strict, frozen=True, kw_only=True):

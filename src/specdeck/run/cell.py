@@ -12,6 +12,7 @@ from specdeck.results.schema import Cell, ClientHealth, CounterDelta, Finding, R
 from specdeck.run.cache import prepare_cache
 from specdeck.run.idle import IDLE_TIMEOUT_S, Settled, read_metrics, wait_idle
 from specdeck.run.validity import Facts, check, invalid, warning
+from specdeck.run.witnesses import mean_ttft_ms, server_mean_ttft_ms
 from specdeck.telemetry.counters import RestartedError
 from specdeck.telemetry.gpu import energy_j
 from specdeck.telemetry.host import HostSampler
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from specdeck.load.client import Target
     from specdeck.load.prompts import Prompt
     from specdeck.results.schema import HostUse
+    from specdeck.telemetry.gpu import GpuSource
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class CellSpec:
     request_timeout_s: float = 300.0
     cell_timeout_s: float = 3600.0
     idle_timeout_s: float = IDLE_TIMEOUT_S
+    client_chunks_per_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ async def measure_cell(
     spec: CellSpec,
     *,
     on_request: Callable[[str], None] | None = None,
+    gpus: GpuSource | None = None,
 ) -> Measured:
     """Measure one cell.
 
@@ -78,6 +82,7 @@ async def measure_cell(
         prompts: each is sent once, in this order.
         spec: arm, concurrency, sampling, limits.
         on_request: called with the prompt's id at each request's end.
+        gpus: what reads GPUs during the load; None: this host's driver.
 
     Raises:
         SpecdeckError: a prompt does not fit the endpoint.
@@ -88,7 +93,7 @@ async def measure_cell(
         again = await read_metrics(target)
         settled = Settled(again.text, again.snapshot, idle=settled.idle, reason=again.reason or settled.reason)
     started_at = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
-    with HostSampler() as host:
+    with HostSampler(gpus=gpus) as host:
         load = await run_load(
             target,
             prompts,
@@ -104,6 +109,8 @@ async def measure_cell(
     use = host.use((load.start, load.start + load.duration_s))
     queue_p99_ms, rate = queue_time_p99_ms(load.records), sent_rate(load.records)
     delta, restarted = _delta(settled, after)
+    ttft = mean_ttft_ms(load.records)
+    server_ttft = None if restarted else server_mean_ttft_ms(settled.snapshot, after.snapshot, len(load.records))
     findings = [
         *_idle_findings(settled, after),
         *check(
@@ -121,6 +128,10 @@ async def measure_cell(
                 client_cores=load.client_cpu_s / load.duration_s if load.duration_s > 0 else None,
                 host_cpu_percent=use.cpu_percent,
                 gpus=use.gpus,
+                ttft_mean_ms=ttft,
+                server_ttft_mean_ms=server_ttft,
+                client_chunks_per_s=spec.client_chunks_per_s,
+                duration_s=load.duration_s,
                 request_rate=spec.request_rate,
                 sent_rate=rate,
                 queue_p99_ms=queue_p99_ms,
@@ -149,6 +160,8 @@ async def measure_cell(
             mean_in_flight=load.mean_in_flight,
             queue_p99_ms=queue_p99_ms,
             sent_rate=rate if spec.request_rate is not None else None,
+            ttft_mean_ms=ttft,
+            server_ttft_mean_ms=server_ttft,
         ),
         host=use,
         num_requests=len(load.records),

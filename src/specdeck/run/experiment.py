@@ -17,14 +17,17 @@ from specdeck.run.alive import how_it_ended
 from specdeck.run.cell import CellSpec, measure_cell
 from specdeck.run.options import sha256_file
 from specdeck.run.schedule import CellKey, schedule
+from specdeck.run.selftest import SELF_TEST
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
     from specdeck.run.options import Options
     from specdeck.run.progress import Reporter
+    from specdeck.run.selftest import SelfTest
     from specdeck.run.servers import Served, Servers
+    from specdeck.telemetry.gpu import GpuSource
 
 
 @dataclass
@@ -73,10 +76,26 @@ def open_store(options: Options, results: Path, *, fresh: bool, reporter: Report
     return RunStore.create(results, run)
 
 
-async def run_experiment(options: Options, store: RunStore, servers: Servers, reporter: Reporter) -> Outcome:
+async def run_experiment(
+    options: Options,
+    store: RunStore,
+    servers: Servers,
+    reporter: Reporter,
+    *,
+    gpus: GpuSource | None = None,
+    self_test: Callable[[], Awaitable[SelfTest]] | None = None,
+) -> Outcome:
     """Measure every cell that is not stored yet.
 
     An arm that fails is dropped and the others go on. Servers are stopped on every way out.
+
+    Args:
+        options: what is measured.
+        store: where each cell goes as it ends.
+        servers: where each arm's server comes from.
+        reporter: told what happens.
+        gpus: what reads GPUs during a cell; None: this host's driver.
+        self_test: measures the client itself before the first cell (see selftest.py); None: nothing is known of it.
 
     Raises:
         SpecdeckError: a result could not be stored (the disk is full, say). What was stored stays.
@@ -87,6 +106,8 @@ async def run_experiment(options: Options, store: RunStore, servers: Servers, re
         for key in schedule(options.arms, options.plan.concurrency, options.plan.rounds)
         if not store.has_cell(key.arm, key.cell_id)
     ]
+    run = await _with_self_test(run, self_test if keys else None, reporter)
+    store.save_run(run)
     reporter.begin(len(keys) * len(options.prompts))
     try:
         for key in keys:
@@ -103,7 +124,7 @@ async def run_experiment(options: Options, store: RunStore, servers: Servers, re
             if run.arms.get(key.arm) != served.info:
                 run = msgspec.structs.replace(run, arms={**run.arms, key.arm: served.info})
                 store.save_run(run)
-            await _measure(options, store, served, key, reporter, outcome)
+            await _measure(options, store, served, key, reporter, outcome, gpus)
     finally:
         await servers.stop()
     store.save_run(
@@ -116,8 +137,27 @@ async def run_experiment(options: Options, store: RunStore, servers: Servers, re
     return outcome
 
 
+async def _with_self_test(run: Run, self_test: Callable[[], Awaitable[SelfTest]] | None, reporter: Reporter) -> Run:
+    """Try the client, and keep what it can do with the run. A client that cannot be tried is told and measures on."""
+    if self_test is None or SELF_TEST in run.provenance:
+        return run
+    try:
+        found = await self_test()
+    except SpecdeckError as error:
+        reporter.line(f"the client could not be tried on this machine: {error.what.splitlines()[0]}")
+        return run
+    reporter.line(f"client: {found.line()}")
+    return msgspec.structs.replace(run, provenance={**run.provenance, SELF_TEST: msgspec.to_builtins(found)})
+
+
 async def _measure(
-    options: Options, store: RunStore, served: Served, key: CellKey, reporter: Reporter, outcome: Outcome
+    options: Options,
+    store: RunStore,
+    served: Served,
+    key: CellKey,
+    reporter: Reporter,
+    outcome: Outcome,
+    gpus: GpuSource | None,
 ) -> None:
     plan, info = options.plan, served.info
     label = f"{key.arm} {key.cell_id}"
@@ -135,9 +175,10 @@ async def _measure(
         num_speculative_tokens=info.num_speculative_tokens,
         request_timeout_s=plan.request_timeout_s,
         cell_timeout_s=plan.cell_timeout_s,
+        client_chunks_per_s=(store.run().provenance.get(SELF_TEST) or {}).get("chunks_per_s"),
     )
     measured = await measure_cell(
-        served.target, options.prompts, spec, on_request=lambda _record: reporter.request_done(label)
+        served.target, options.prompts, spec, on_request=lambda _record: reporter.request_done(label), gpus=gpus
     )
     ended = await how_it_ended(served, measured)
     if ended is not None:

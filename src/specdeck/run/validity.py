@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specdeck.results.schema import Finding
+from specdeck.run.witnesses import near_capacity, ttft_gap
 from specdeck.telemetry.counters import per_position_gap
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ class Facts:
         sent_rate: requests a second that were sent.
         queue_p99_ms: from due to sent.
         gpus: see HostUse.
+        ttft_mean_ms: see ClientHealth, as the following.
+        client_chunks_per_s: what the client reached in its self-test.
+        duration_s: of the load.
     """
 
     method: str | None
@@ -59,6 +63,10 @@ class Facts:
     sent_rate: float | None = None
     queue_p99_ms: float | None = None
     gpus: Sequence[Mapping[str, float | None]] | None = None
+    ttft_mean_ms: float | None = None
+    server_ttft_mean_ms: float | None = None
+    client_chunks_per_s: float | None = None
+    duration_s: float | None = None
 
 
 def check(facts: Facts) -> list[Finding]:
@@ -224,6 +232,10 @@ def _client(facts: Facts) -> Iterable[Finding]:
         )
     if cores is not None and cores > CLIENT_CORE_LIMIT:
         yield warning("client_limited", f"the client used {cores:.2f} of one core: it may have been the limit")
+    if told := near_capacity(facts.records, facts.duration_s, facts.client_chunks_per_s):
+        yield warning("client_limited", told)
+    if told := ttft_gap(facts.ttft_mean_ms, facts.server_ttft_mean_ms):
+        yield warning("ttft_differs", told)
 
 
 def _throttled(facts: Facts) -> Iterable[Finding]:

@@ -31,6 +31,7 @@ COUNTERS = {
 ACCEPTED_PER_POS = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
 RUNNING = "vllm:num_requests_running"
 WAITING = "vllm:num_requests_waiting"
+TTFT = "vllm:time_to_first_token_seconds"
 CACHE_CONFIG = "vllm:cache_config_info"
 PROCESS_START = "process_start_time_seconds"
 CREATED = "vllm:generation_tokens_created"
@@ -49,6 +50,8 @@ class Snapshot:
         models: every `model_name` label the server shows.
         engines: `engine` labels of the running-requests gauge.
         process_start: Unix seconds; None where the server does not say (several API processes).
+        ttft_count: first tokens in the server's histogram of times to them.
+        ttft_sum_s: their times, summed.
         created: when each engine's token counter was made, Unix seconds.
     """
 
@@ -70,6 +73,8 @@ class Snapshot:
     prefix_cache_hits: int | None
     preemptions: int | None
     requests_success: int | None
+    ttft_count: int | None = None
+    ttft_sum_s: float | None = None
 
     @classmethod
     def parse(cls, text: str, model_name: str, *, where: str = "/metrics") -> Snapshot:
@@ -100,6 +105,8 @@ class Snapshot:
             created=tuple(sorted(sample.value for sample in view.samples(CREATED))),
             kv_cache=_kv_cache(exposition.get(CACHE_CONFIG)),
             accepted_per_pos=view.per_position(ACCEPTED_PER_POS),
+            ttft_count=view.total(f"{TTFT}_count"),
+            ttft_sum_s=view.seconds(f"{TTFT}_sum"),
             **{field: view.total(name) for field, name in COUNTERS.items()},
         )
 
@@ -177,6 +184,10 @@ class _View:
     def total(self, name: str) -> int | None:
         found = self.samples(name)
         return sum(self._whole(sample, name) for sample in found) if found else None
+
+    def seconds(self, name: str) -> float | None:
+        found = self.samples(name)
+        return sum(sample.value for sample in found) if found else None
 
     def per_position(self, name: str) -> tuple[int, ...] | None:
         counts: dict[int, int] = {}

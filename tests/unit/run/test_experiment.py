@@ -19,6 +19,7 @@ from specdeck.results.store import RunStore
 from specdeck.run import experiment
 from specdeck.run.experiment import Outcome, open_store, run_experiment
 from specdeck.run.options import Options
+from specdeck.run.selftest import SELF_TEST, SelfTest
 from specdeck.run.servers import Served
 
 if TYPE_CHECKING:
@@ -264,3 +265,40 @@ def test_a_cell_line_says_every_finding() -> None:
         severity, code, message = "invalid", "contaminated", "other traffic"
 
     assert "invalid contaminated: other traffic" in experiment._cell_line("one c1-r1", 1.0, [], [Found()])
+
+
+async def test_what_the_client_can_do_is_kept_with_the_run_and_a_client_that_cannot_be_tried_measures_on(
+    tmp_path: Path,
+) -> None:
+    found = SelfTest(
+        chunks_per_s=5e4,
+        ttft_error_mean_ms=0.5,
+        ttft_error_max_ms=1.0,
+        gap_error_p99_ms=0.25,
+        loop_lag_p99_ms=0.1,
+        measured_at="2026-01-01T00:00:00+00:00",
+    )
+    tried: list[str] = []
+
+    async def sound() -> SelfTest:
+        tried.append("sound")
+        return found
+
+    async def broken() -> SelfTest:
+        tried.append("broken")
+        raise SpecdeckError("no socket", fix="-")
+
+    for number, test in enumerate((sound, broken)):
+        folder, lines = tmp_path / str(number), Lines()
+        folder.mkdir()
+        async with serving(FakeServer()) as fake:
+            store = open_store(_options(folder), folder / "measured", fresh=False, reporter=lines)
+            try:
+                outcome = await run_experiment(_options(folder), store, FakeServers(fake), lines, self_test=test)
+                assert outcome.measured == 4
+                kept = store.run().provenance.get(SELF_TEST)
+            finally:
+                store.close()
+        assert (kept or {}).get("chunks_per_s") == (5e4 if test is sound else None)
+        assert any(("50k chunks/s" if test is sound else "no socket") in line for line in lines.lines)
+    assert tried == ["sound", "broken"]

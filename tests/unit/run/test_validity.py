@@ -192,3 +192,9 @@ def test_clocks_held_down_by_heat_or_hardware_are_told_and_a_power_cap_or_a_mome
     )  # fmt: skip
     braked = {"thermal_throttled_share": None, "hardware_slowed_share": 1.0}
     assert "brake of the hardware" in _found(gpus=[braked])["throttled"][1]
+
+
+def test_a_client_at_its_limit_and_a_clock_that_disagrees_are_told_beside_the_cell() -> None:
+    assert _found(client_chunks_per_s=100.0, duration_s=1.0) == {}
+    assert "it may have been the limit" in _found(client_chunks_per_s=10.0, duration_s=1.0)["client_limited"][1]
+    assert _found(ttft_mean_ms=900.0, server_ttft_mean_ms=500.0)["ttft_differs"][0] == "warning"

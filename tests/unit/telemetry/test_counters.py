@@ -33,6 +33,8 @@ vllm:num_preemptions_total{engine="0",model_name="tiny"} 0.0
 vllm:prompt_tokens_total{engine="0",model_name="tiny"} 1.2e+06
 vllm:generation_tokens_total{engine="0",model_name="tiny"} 37.0
 vllm:generation_tokens_created{engine="0",model_name="tiny"} 1.796078170816838e+09
+vllm:time_to_first_token_seconds_count{engine="0",model_name="tiny"} 4.0
+vllm:time_to_first_token_seconds_sum{engine="0",model_name="tiny"} 0.5
 vllm:request_success_total{engine="0",finished_reason="stop",model_name="tiny"} 1.0
 vllm:request_success_total{engine="0",finished_reason="length",model_name="tiny"} 3.0
 vllm:cache_config_info{block_size="640",cache_dtype="auto",enable_prefix_caching="True",engine="0",\
@@ -57,6 +59,8 @@ QUERIED = {
     "vllm:spec_decode_num_accepted_tokens_total",
     "vllm:spec_decode_num_draft_tokens_total",
     "vllm:spec_decode_num_drafts_total",
+    "vllm:time_to_first_token_seconds_count",
+    "vllm:time_to_first_token_seconds_sum",
 }
 """As vLLM 0.32.0 exposes them: a wrong name never fails a run, it only loses a column."""
 
