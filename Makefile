@@ -48,6 +48,10 @@ lint: $(VENV)/.dev ## ruff, mypy --strict, shellcheck, yamllint, generated files
 check-tables: $(VENV)/.harness ## Whether the tables of README and docs say what the result files say
 	@$(PY) -m specdeck tables --check
 
+.PHONY: ci-local
+ci-local: host $(VENV)/.harness ## The regression check of .github/workflows on the CPU pair: an A/A passes, damage is caught
+	@tools/ci_local.sh
+
 .PHONY: perf
 perf: $(VENV)/.harness ## Measure the load generator against `vllm bench serve`; writes docs/performance.md
 	@$(PY) bench/perf/run.py $(ARGS)
