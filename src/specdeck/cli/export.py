@@ -13,6 +13,7 @@ class Format(enum.StrEnum):
 
     VLLM_BENCH = "vllm-bench"
     PROMETHEUS = "prometheus"
+    PARQUET = "parquet"
 
 
 def register(app: typer.Typer) -> None:
@@ -22,14 +23,16 @@ def register(app: typer.Typer) -> None:
 
 def export(
     run_dir: Path = typer.Argument(..., metavar="RUN", help="Folder of a run, or its name in results/measured."),
-    form: Format = typer.Option(..., "--format", help="vllm-bench: a result file a cell. prometheus: a textfile."),
+    form: Format = typer.Option(
+        ..., "--format", help="vllm-bench: a result file a cell. prometheus: a textfile. parquet: all requests."
+    ),
     output: Path | None = typer.Option(None, metavar="FOLDER", help="Where to write. Default: RUN/export."),
 ) -> None:
-    """Write RUN as other tools expect it: the result keys of `vllm bench serve`, or a Prometheus textfile."""
+    """Write RUN as other tools expect it: result files of `vllm bench serve`, a Prometheus textfile, or Parquet."""
     import msgspec  # noqa: PLC0415 - `--help` must not pay for numpy
 
     from specdeck.cli.report import run_folder  # noqa: PLC0415
-    from specdeck.report.export import prometheus, vllm_bench  # noqa: PLC0415
+    from specdeck.report.export import parquet, prometheus, vllm_bench  # noqa: PLC0415
     from specdeck.report.load import load_cells  # noqa: PLC0415
     from specdeck.results.atomic import replace_file, storing  # noqa: PLC0415
     from specdeck.stats.summary import summarize  # noqa: PLC0415
@@ -38,6 +41,8 @@ def export(
     run, cells = load_cells(folder)
     if form is Format.PROMETHEUS:
         files = {"specdeck.prom": prometheus.render(summarize(run, cells)).encode()}
+    elif form is Format.PARQUET:
+        files = {parquet.FILE: parquet.render(run, cells)}
     else:
         files = {
             vllm_bench.file_name(cell): msgspec.json.encode(vllm_bench.render(run, cell, records))
