@@ -34,6 +34,7 @@ small { display: block; font-size: .75rem; font-weight: 400; color: var(--quiet)
 .notes { margin-top: .5rem; font-size: .85rem; color: var(--quiet); }
 .notes p { margin: .15rem 0; }
 figure { margin: 0 0 1.5rem; max-width: 44rem; }
+.wide { max-width: none; }
 figcaption { font-size: .9rem; font-weight: 600; margin-bottom: .35rem; }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; margin: 0 0 .5rem; padding: 0; list-style: none;
   font-size: .85rem; }
@@ -53,7 +54,7 @@ svg text { font-size: 12px; fill: var(--quiet); font-variant-numeric: tabular-nu
 .block.invalid { fill: none; stroke: var(--c); stroke-width: 1.5; stroke-dasharray: 4 3; }
 .sample { flex: none; }
 .forest { margin: 0; padding: 0; list-style: none; font-size: .85rem; font-variant-numeric: tabular-nums; }
-.forest li { display: grid; grid-template-columns: 12.5rem 1fr 14rem; gap: 0 1rem; align-items: center;
+.forest li { display: grid; grid-template-columns: 11.5rem 1fr 18rem; gap: 0 1rem; align-items: center;
   padding: .15rem 0; --c: var(--quiet); }
 .forest .worse { --c: var(--bad); } .forest .better { --c: var(--good); }
 .forest b { color: var(--c); }

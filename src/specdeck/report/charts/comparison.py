@@ -37,7 +37,7 @@ def forest(outcome: Outcome) -> str:
     low, high = f"×{math.exp(-reach):.2f}", f"×{math.exp(reach):.2f}"
     more = f" The other {len(rows) - MAX_ROWS} are in the table." if len(rows) > MAX_ROWS else ""
     return (
-        f"<figure><figcaption>Candidate / base with 95 % intervals</figcaption>"
+        f'<figure class="wide"><figcaption>Candidate / base with 95 % intervals</figcaption>'
         f'<ol class="forest">{items}'
         f'<li class="scale" aria-hidden="true"><span></span><span class="ends"><span>{low}</span><span>×1</span>'
         f"<span>{high}</span></span></li></ol>"
