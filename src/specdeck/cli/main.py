@@ -23,6 +23,7 @@ from specdeck.cli import (
     rules,
     serve,
     tables,
+    tune,
 )
 from specdeck.errors import EXIT_UNMEASURABLE, SpecdeckError
 
@@ -34,7 +35,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (bench, report, compare, baseline, export, recipe, rules, plan, overlay, serve, compose, engine, tables):
+for command in (
+    bench,
+    report,
+    compare,
+    baseline,
+    export,
+    recipe,
+    rules,
+    plan,
+    overlay,
+    serve,
+    compose,
+    engine,
+    tables,
+    tune,
+):
     command.register(app)
 
 

@@ -44,7 +44,15 @@ def run_table(root: Path, argument: str) -> str:
     return snippet(run, summary, argument)
 
 
+def draft_length_table(root: Path, argument: str) -> str:
+    """Acceptance lengths of a sweep beside those predicted from its longest draft; the argument is its file."""
+    from specdeck.report.draft_length import table  # noqa: PLC0415
+
+    return table(root / argument)
+
+
 MAKERS: Mapping[str, Maker] = {
+    "draft-length": draft_length_table,
     "run": run_table,
     "perf-machine": perf.machine,
     "perf-clients": perf.client_table,
