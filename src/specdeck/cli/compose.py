@@ -27,7 +27,8 @@ def compose(
     output: Path | None = typer.Option(None, "--output", "-o", help="File to write [default: standard output]."),
 ) -> None:
     """Write a compose file that serves RECIPE as ./start.sh does. Needs no Docker engine."""
-    from specdeck.cli.serve import default_arm  # noqa: PLC0415 - `--help` must not pay for it
+    from specdeck.checkpoint.folder import hub_cache  # noqa: PLC0415 - `--help` must not pay for it
+    from specdeck.cli.serve import default_arm  # noqa: PLC0415
     from specdeck.container.compose import compose_file  # noqa: PLC0415
     from specdeck.container.spec import Options, render  # noqa: PLC0415
     from specdeck.engine.command import known_arm  # noqa: PLC0415
@@ -58,7 +59,7 @@ def compose(
         shm_size=shm_size,
         user=f"{os.getuid()}:{os.getgid()}",
         restart=restart,
-        hf_home=Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface").absolute(),
+        hub=hub_cache().absolute(),
         api_key_file=api_key_file,
         hf_token_file=hf_token_file,
     )

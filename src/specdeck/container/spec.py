@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PORT = 8000
 """The port inside the container; the published one is chosen by the caller."""
 SECRETS = "/run/secrets"
+HUB = "/hub"
 API_KEY, HF_TOKEN = "vllm_api_key", "hf_token"  # names of files
 # vLLM reads its key from a variable or an argument only. Reading the file inside keeps the key out of the container's
 # configuration, which `docker inspect` shows to everyone in the docker group, and out of every argument list.
@@ -54,7 +55,7 @@ class Options:
         shm_size: private shared memory such as `16g`; None: the host's (`ipc: host`).
         user: `uid:gid` the server runs as, so that caches belong to the caller; None: the image's own.
         restart: restart policy.
-        hf_home: the host's Hugging Face folder.
+        hub: the host's Hugging Face cache, as `specdeck.checkpoint.folder.hub_cache` finds it.
         api_key_file, hf_token_file: files that hold a secret; only their paths are ever written down.
     """
 
@@ -66,7 +67,7 @@ class Options:
     shm_size: str | None = None
     user: str | None = None
     restart: str = "no"
-    hf_home: Path | None = None
+    hub: Path | None = None
     api_key_file: Path | None = None
     hf_token_file: Path | None = None
 
@@ -126,7 +127,7 @@ def render(
     argv = ("python3", *command.argv[1:])
     key = cache_key(options.image_id or options.image, argv, command.env)
     repositories = [c for c in (recipe.target, recipe.drafter) if c is not None and c.repo]
-    hub = options.hf_home if repositories else None
+    hub = options.hub if repositories else None
     secrets = {API_KEY: options.api_key_file, HF_TOKEN: options.hf_token_file if repositories else None}
     labels = {"recipe": recipe.name, "arm": arm, "gpus": ",".join(gpus), "port": str(options.port), "cache": key}
     return ContainerSpec(
@@ -137,7 +138,7 @@ def render(
         mounts=(
             *(Mount(path, path, read_only=True) for path in _model_folders(recipe, arm, root, folders or {})),
             *([Mount(template, template, read_only=True)] if (template := _template(recipe, arm, root)) else []),
-            *([Mount(str(hub), "/hf", read_only=False)] if hub else []),
+            *([Mount(str(hub), HUB, read_only=False)] if hub else []),
             Mount(str(root / ".cache" / "containers" / key), "/cache", read_only=False),
         ),
         secrets={name: str(path.absolute()) for name, path in secrets.items() if path},
@@ -179,7 +180,8 @@ def _environment(command: EngineCommand, hub: Path | None, *, token: bool) -> di
         "FLASHINFER_WORKSPACE_BASE": "/cache/flashinfer",
     }
     if hub:
-        env["HF_HOME"] = "/hf"
+        # The cache alone: the folder around it also holds the token that `hf auth login` keeps.
+        env |= {"HF_HUB_CACHE": HUB, "HF_HOME": "/cache/huggingface"}
     if token:
         env["HF_TOKEN_PATH"] = f"{SECRETS}/{HF_TOKEN}"
     return env | dict(command.env)

@@ -7,17 +7,18 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from support.checkout import RECIPE
 
+from specdeck.checkpoint.folder import hub_cache
 from specdeck.container.compose import compose_file
 from specdeck.container.spec import ContainerSpec, Mount
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from support.checkout import Checkout
 
 COMPOSE = shutil.which("docker-compose")
@@ -128,6 +129,24 @@ def test_the_command_writes_a_file_and_makes_the_cache_folder_it_mounts(checkout
     assert done.returncode == 0, done.stderr
     volumes: list[dict[str, Any]] = yaml.safe_load(path.read_text())["services"]["vllm"]["volumes"]
     assert all((checkout.root / volume["source"]).is_dir() for volume in volumes)
+
+
+@pytest.mark.parametrize(
+    ("name", "below"), [("HF_HUB_CACHE", ""), ("HF_HOME", "hub"), ("XDG_CACHE_HOME", "huggingface/hub")]
+)
+def test_the_server_reads_the_cache_that_the_checkpoint_reader_finds(
+    checkout: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, below: str
+) -> None:
+    for other in ("HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, str(tmp_path / "weights"))
+    checkout.recipe("r", RECIPE.replace("{path: models/target}", "{repo: some/model}"))
+    done = specdeck(checkout, "--image", "i:1", "--arm", "mtp")
+    assert done.returncode == 0, done.stderr
+    volumes = yaml.safe_load(done.stdout)["services"]["vllm"]["volumes"]
+    sources = {volume["target"]: volume["source"] for volume in volumes}
+    assert sources["/hub"] == str(tmp_path / "weights" / below)
+    assert hub_cache() == Path(sources["/hub"])
 
 
 @pytest.mark.parametrize(

@@ -62,11 +62,14 @@ def test_a_chat_template_of_the_checkout_is_there_inside(checkout: Checkout) -> 
 def test_a_repository_is_read_through_the_hub_cache_and_local_weights_are_not(
     checkout: Checkout, tmp_path: Path
 ) -> None:
-    assert "HF_HOME" not in rendered(checkout, hf_home=tmp_path).env
+    local = rendered(checkout, hub=tmp_path)
+    assert "HF_HUB_CACHE" not in local.env
+    assert str(tmp_path) not in [mount.source for mount in local.mounts]
     checkout.recipe("r", FROM_THE_HUB)
-    spec = rendered(checkout, hf_home=tmp_path)
-    assert spec.env["HF_HOME"] == "/hf"
-    assert str(tmp_path) in [mount.source for mount in spec.mounts if mount.target == "/hf"]
+    spec = rendered(checkout, hub=tmp_path)
+    assert spec.env["HF_HUB_CACHE"] == "/hub"
+    assert str(tmp_path) in [mount.source for mount in spec.mounts if mount.target == "/hub"]
+    assert spec.env["HF_HOME"].startswith("/cache/")  # not the host's folder, which may hold a token
 
 
 def test_secrets_are_in_no_argument_variable_or_label(checkout: Checkout, tmp_path: Path) -> None:
