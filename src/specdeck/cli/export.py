@@ -27,6 +27,9 @@ def export(
         ..., "--format", help="vllm-bench: a result file a cell. prometheus: a textfile. parquet: all requests."
     ),
     output: Path | None = typer.Option(None, metavar="FOLDER", help="Where to write. Default: RUN/export."),
+    metric_percentiles: str = typer.Option(
+        "50,90,99", metavar="LIST", help="Percentiles in vllm-bench files, 0 to 100, separated by commas."
+    ),
 ) -> None:
     """Write RUN as other tools expect it: result files of `vllm bench serve`, a Prometheus textfile, or Parquet."""
     import msgspec  # noqa: PLC0415 - `--help` must not pay for numpy
@@ -37,6 +40,7 @@ def export(
     from specdeck.results.atomic import replace_file, storing  # noqa: PLC0415
     from specdeck.stats.summary import summarize  # noqa: PLC0415
 
+    percentiles = _percentiles(metric_percentiles)
     folder = run_folder(run_dir)
     run, cells = load_cells(folder)
     if form is Format.PROMETHEUS:
@@ -45,7 +49,7 @@ def export(
         files = {parquet.FILE: parquet.render(run, cells)}
     else:
         files = {
-            vllm_bench.file_name(cell): msgspec.json.encode(vllm_bench.render(run, cell, records))
+            vllm_bench.file_name(cell): msgspec.json.encode(vllm_bench.render(run, cell, records, percentiles))
             for cell, records in cells
         }
     target = output or folder / "export"
@@ -54,3 +58,19 @@ def export(
         for name, data in files.items():
             replace_file(target / name, data)
     typer.echo(f"written: {len(files)} file{'s' if len(files) != 1 else ''} in {target}")
+
+
+def _percentiles(text: str) -> tuple[float, ...]:
+    from specdeck.errors import SpecdeckError  # noqa: PLC0415
+
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or not all(0 <= value <= 100 for value in found):
+        raise SpecdeckError(
+            f"not a list of percentiles: {text!r}",
+            where="--metric-percentiles",
+            fix="give numbers from 0 to 100 separated by commas, for example --metric-percentiles 50,90,99.9",
+        )
+    return found

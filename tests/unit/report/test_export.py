@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import pytest
 import typer
@@ -14,6 +15,7 @@ from support.runs import cell, record, run, stored, whole_run
 from typer.testing import CliRunner
 
 from specdeck.cli import export
+from specdeck.errors import SpecdeckError
 from specdeck.paths import repo_root
 from specdeck.report.export import prometheus, vllm_bench
 from specdeck.stats.summary import summarize
@@ -35,7 +37,8 @@ SPECULATIVE = {
     )
 }  # fmt: skip
 FIGURES = ("mean", "median", "std", "p50", "p90", "p99")
-STATISTICS = {f"{figure}_{metric}_ms" for metric in ("ttft", "tpot", "itl", "e2el") for figure in FIGURES}
+METRICS = ("ttft", "tpot", "itl", "e2el")
+STATISTICS = {f"{figure}_{metric}_ms" for metric in METRICS for figure in FIGURES}
 
 
 def test_the_keys_are_those_of_vllm_bench_serve() -> None:
@@ -66,6 +69,32 @@ def test_figures_follow_its_conventions() -> None:
     assert found["errors"] == ["", "", "timed out"]
     assert found["max_concurrent_requests"] == 2
     json.dumps(found)
+
+
+def test_an_open_loop_tells_its_rate_and_shows_waiting_in_the_client_apart() -> None:
+    due = [record("a", index=0, scheduled=0.0, first=0.5, last=1.5), record("b", index=1, scheduled=1.0, last=4.0)]
+    due[1] = msgspec.structs.replace(due[1], sent_s=3.0, first_token_s=3.5)
+    one = msgspec.structs.replace(cell("none", records=due), request_rate=2.5, burstiness=0.25)
+    found = vllm_bench.render(run(), one, due)
+    assert (found["request_rate"], found["burstiness"]) == (2.5, 0.25)
+    assert found["queue_times"] == [0.0, 2.0]
+    assert found["mean_client_queue_time_ms"] == pytest.approx(1000)
+    assert found["mean_e2el_ms"] == pytest.approx(1250)
+    assert found["mean_e2el_including_client_queue_ms"] == pytest.approx(2250)
+    assert found["mean_ttft_ms"] == pytest.approx(500)
+
+
+def test_a_closed_loop_has_no_rate() -> None:
+    found = vllm_bench.render(run(), cell("none", records=[record()]), [record()])
+    assert (found["request_rate"], found["burstiness"]) == ("inf", 1.0)
+    assert not {key for key in found if "client_queue" in key}
+
+
+def test_the_percentiles_asked_for_are_those_written() -> None:
+    found = vllm_bench.render(run(), cell("none", records=[record()]), [record()], percentiles=(25.0, 99.9))
+    assert {key for key in found if key.endswith("_ttft_ms")} == {
+        "mean_ttft_ms", "median_ttft_ms", "std_ttft_ms", "p25_ttft_ms", "p99.9_ttft_ms",
+    }  # fmt: skip
 
 
 def test_the_acceptance_rate_is_in_percent_and_the_length_includes_the_bonus() -> None:
@@ -108,6 +137,21 @@ def test_the_command_writes_a_file_for_each_cell(tmp_path: Path) -> None:
     assert names == {f"{c.arm}-{c.cell_id}.json" for c, _ in cells}
     assert CliRunner().invoke(app, ["export", str(path), "--format", "prometheus"]).exit_code == 0
     assert (path / "export" / "specdeck.prom").read_text().startswith("# HELP specdeck_output_tokens_per_second")
+
+
+@pytest.mark.parametrize("text", ["", "50,", "x", "101", "-1", "nan"])
+def test_percentiles_that_are_none_are_refused_before_anything_is_written(tmp_path: Path, text: str) -> None:
+    app = typer.Typer(pretty_exceptions_enable=False)
+    export.register(app)
+    app.callback()(lambda: None)
+    path = stored(tmp_path, *whole_run())
+    asked = ["export", str(path), "--format", "vllm-bench", "--metric-percentiles", text]
+    done = CliRunner().invoke(app, asked)
+    assert isinstance(done.exception, SpecdeckError)
+    assert "--metric-percentiles" in str(done.exception)
+    assert not (path / "export").exists()
+    assert CliRunner().invoke(app, [*asked[:-1], "25,99.9"]).exit_code == 0
+    assert all("p99.9_e2el_ms" in json.loads(file.read_text()) for file in (path / "export").iterdir())
 
 
 def test_the_dashboard_asks_only_for_series_that_vllm_has_and_says_what_each_panel_shows() -> None:

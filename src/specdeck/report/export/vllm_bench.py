@@ -1,7 +1,9 @@
 """A cell as the result file of `vllm bench serve --save-result --save-detailed`: same keys, units and conventions.
 
 As there: requests that failed have length 0, times count from when a request was sent, `itls` are times between chunks
-(not tokens), and the acceptance rate is in percent. What we do not know is null.
+(not tokens), and the acceptance rate is in percent. An open loop has two times more: `client_queue_time`, from due to
+sent, and `e2el_including_client_queue`, from due to the last token. In a closed loop a request is due when its slot is
+free, there all are due at once, so it has neither. What we do not know is null.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from specdeck.results.schema import Cell, RequestRecord, Run
 
 BACKENDS = {"chat": "openai-chat", "completions": "openai"}
-PERCENTILES = (50, 90, 99)
+PERCENTILES = (50.0, 90.0, 99.0)
 
 
 def file_name(cell: Cell) -> str:
@@ -29,8 +31,10 @@ def file_name(cell: Cell) -> str:
     return f"{cell.arm}-{cell.cell_id}.json"
 
 
-def render(run: Run, cell: Cell, records: Sequence[RequestRecord]) -> dict[str, Any]:
-    """Return the JSON object of one cell."""
+def render(
+    run: Run, cell: Cell, records: Sequence[RequestRecord], percentiles: Sequence[float] = PERCENTILES
+) -> dict[str, Any]:
+    """Return the JSON object of one cell, with these percentiles (0 to 100) of every time."""
     ordered = sorted(records, key=lambda record: record.index)
     good = [record for record in ordered if record.error is None]
     lengths = [0 if record.error else record.completion_tokens for record in ordered]
@@ -58,17 +62,30 @@ def render(run: Run, cell: Cell, records: Sequence[RequestRecord]) -> dict[str, 
         "itls": itls,
         "latencies": latencies,
         "start_times": [record.sent_s for record in ordered],
-        "queue_times": [None if r.sent_s is None else r.sent_s - r.scheduled_s for r in ordered],
+        "queue_times": [_queue_time(record) for record in ordered],
         "generated_texts": [record.text for record in ordered],
         "errors": [record.error.message if record.error else "" for record in ordered],
         "max_output_tokens_per_s": peak_tokens_per_s(good),
         "max_concurrent_requests": _most_at_once(good),
         "rtfx": 0.0,
         **_speculative(cell),
-        **_statistics("ttft", [t for t, r in zip(ttfts, ordered, strict=True) if not r.error]),
-        **_statistics("tpot", [_tpot(record) for record in good]),
-        **_statistics("itl", [gap for gaps in itls for gap in gaps]),
-        **_statistics("e2el", [t for t, r in zip(latencies, ordered, strict=True) if not r.error]),
+        **_times(good, percentiles, open_loop=cell.request_rate is not None),
+    }
+
+
+def _times(good: Sequence[RequestRecord], percentiles: Sequence[float], *, open_loop: bool) -> dict[str, float | None]:
+    """Statistics of each time over answered requests."""
+    times = {
+        "ttft": [_since_sent(record, record.first_token_s) for record in good],
+        "tpot": [_tpot(record) for record in good],
+        "itl": [gap for record in good for gap in np.diff(np.asarray(record.chunk_s)).tolist()],
+        "e2el": [_since_sent(record, record.last_token_s) for record in good],
+    }
+    if open_loop:
+        times["client_queue_time"] = [_queue_time(record) for record in good]
+        times["e2el_including_client_queue"] = [_since_due(record) for record in good]
+    return {
+        key: value for name, seconds in times.items() for key, value in _statistics(name, seconds, percentiles).items()
     }
 
 
@@ -84,8 +101,8 @@ def _setup(run: Run, cell: Cell, prompts: int) -> dict[str, Any]:
         "model_id": model,
         "tokenizer_id": model,
         "num_prompts": prompts,
-        "request_rate": "inf",
-        "burstiness": 1.0,
+        "request_rate": "inf" if cell.request_rate is None else cell.request_rate,
+        "burstiness": 1.0 if cell.burstiness is None else cell.burstiness,
         "max_concurrency": cell.concurrency,
     }
 
@@ -104,18 +121,31 @@ def _speculative(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _statistics(name: str, seconds: Sequence[float | None]) -> dict[str, float | None]:
+def _statistics(name: str, seconds: Sequence[float | None], percentiles: Sequence[float]) -> dict[str, float | None]:
     """Mean, median, standard deviation and percentiles in milliseconds; null where nothing was measured."""
     known = np.array([value for value in seconds if value is not None], dtype=np.float64) * 1000
-    keys = [f"mean_{name}_ms", f"median_{name}_ms", f"std_{name}_ms", *(f"p{p}_{name}_ms" for p in PERCENTILES)]
+    keys = [f"mean_{name}_ms", f"median_{name}_ms", f"std_{name}_ms", *(_key(p, name) for p in percentiles)]
     if not len(known):
         return dict.fromkeys(keys)
-    values = [known.mean(), np.median(known), known.std(), *np.percentile(known, PERCENTILES)]
+    values = [known.mean(), np.median(known), known.std(), *np.percentile(known, percentiles)]
     return {key: float(value) for key, value in zip(keys, values, strict=True)}
+
+
+def _key(percentile: float, name: str) -> str:
+    word = str(int(percentile)) if percentile == int(percentile) else str(percentile)
+    return f"p{word}_{name}_ms"
 
 
 def _since_sent(record: RequestRecord, moment: float | None) -> float | None:
     return None if moment is None or record.sent_s is None else moment - record.sent_s
+
+
+def _queue_time(record: RequestRecord) -> float | None:
+    return None if record.sent_s is None else record.sent_s - record.scheduled_s
+
+
+def _since_due(record: RequestRecord) -> float | None:
+    return None if record.last_token_s is None else record.last_token_s - record.scheduled_s
 
 
 def _tpot(record: RequestRecord) -> float | None:
