@@ -6,16 +6,16 @@ Layout: RUN/run.json, RUN/ARM/CELL/{cell.json,requests.jsonl,metrics-before.txt,
 from __future__ import annotations
 
 import errno
-import re
 import shutil
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
 from specdeck.errors import SpecdeckError
 from specdeck.results.atomic import remove_leftovers, replace_file, storing, write_folder
 from specdeck.results.lock import RunLock
-from specdeck.results.schema import SCHEMA_VERSION, Cell, RequestRecord, Run
+from specdeck.results.reading import checked_name, damaged, read_bytes, read_struct, read_text
+from specdeck.results.schema import Cell, RequestRecord, Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,12 +24,6 @@ if TYPE_CHECKING:
 
 RUN_FILE, CELL_FILE, REQUESTS_FILE = "run.json", "cell.json", "requests.jsonl"
 BEFORE_FILE, AFTER_FILE, LOCK_FILE = "metrics-before.txt", "metrics-after.txt", ".lock"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_T = TypeVar("_T")
-
-
-class _Version(msgspec.Struct):
-    schema_version: int
 
 
 class RunStore:
@@ -47,7 +41,7 @@ class RunStore:
         Raises:
             SpecdeckError: the run exists, or cannot be written.
         """
-        path = root / _checked(run.run_id, "run id")
+        path = root / checked_name(run.run_id, "run id")
         with storing(f"the run {run.run_id}", path):
             root.mkdir(parents=True, exist_ok=True)
             try:
@@ -105,7 +99,7 @@ class RunStore:
         found: list[tuple[str, Path]] = []
         for file in root.glob(f"*/{RUN_FILE}"):
             try:
-                run = _read(file, Run)
+                run = read_struct(file, Run)
             except SpecdeckError:
                 continue
             if run.fingerprint == fingerprint and run.status != "complete":
@@ -136,7 +130,7 @@ class RunStore:
         Raises:
             SpecdeckError: damaged, or written by a newer specdeck.
         """
-        return _read(self.path / RUN_FILE, Run)
+        return read_struct(self.path / RUN_FILE, Run)
 
     def save_run(self, run: Run) -> None:
         """Replace run.json at once.
@@ -188,7 +182,7 @@ class RunStore:
             SpecdeckError: a cell.json is damaged; it is named.
         """
         files = [file for file in self.path.glob(f"*/*/{CELL_FILE}") if not file.parent.name.startswith(".")]
-        cells = [(_read(file, Cell), file.parent) for file in files]
+        cells = [(read_struct(file, Cell), file.parent) for file in files]
         return sorted(cells, key=lambda item: (item[0].order, item[0].arm, item[0].cell_id))
 
     def records(self, arm: str, cell_id: str) -> list[RequestRecord]:
@@ -198,16 +192,16 @@ class RunStore:
             SpecdeckError: missing, or a line is damaged; file and line are named.
         """
         path = self._cell_path(arm, cell_id) / REQUESTS_FILE
-        lines = _bytes(path).split(b"\n")
+        lines = read_bytes(path).split(b"\n")
         if lines.pop() != b"":
-            raise _damaged(f"{path}:{len(lines) + 1}", "the last line is cut off")
+            raise damaged(f"{path}:{len(lines) + 1}", "the last line is cut off")
         decoder = msgspec.json.Decoder(RequestRecord)
         records: list[RequestRecord] = []
         for number, line in enumerate(lines, 1):
             try:
                 records.append(decoder.decode(line))
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise _damaged(f"{path}:{number}", str(error)) from error
+                raise damaged(f"{path}:{number}", str(error)) from error
         return records
 
     def metrics(self, arm: str, cell_id: str) -> tuple[str, str]:
@@ -217,60 +211,10 @@ class RunStore:
             SpecdeckError: a file is missing or not text.
         """
         folder = self._cell_path(arm, cell_id)
-        return _text(folder / BEFORE_FILE), _text(folder / AFTER_FILE)
+        return read_text(folder / BEFORE_FILE), read_text(folder / AFTER_FILE)
 
     def _cell_path(self, arm: str, cell_id: str) -> Path:
-        return self.path / _checked(arm, "arm") / _checked(cell_id, "cell id")
+        return self.path / checked_name(arm, "arm") / checked_name(cell_id, "cell id")
 
     def _require_lock(self) -> None:
         assert self._lock is not None, "this store was opened for reading"
-
-
-def _checked(name: str, what: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise SpecdeckError(
-            f"{what} {name!r} cannot be the name of a folder",
-            fix="use letters, digits, dots, dashes and underscores, beginning with a letter or digit",
-        )
-    return name
-
-
-def _read(path: Path, kind: type[_T]) -> _T:
-    data = _bytes(path)
-    try:
-        version = msgspec.json.decode(data, type=_Version).schema_version
-        if version > SCHEMA_VERSION:
-            raise SpecdeckError(
-                f"written by a newer specdeck: schema version {version}, this one reads up to {SCHEMA_VERSION}",
-                where=str(path),
-                fix="update this checkout (git pull), then read it again",
-            )
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _damaged(str(path), str(error)) from error
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise SpecdeckError(
-            f"a result file cannot be read: {error.strerror or error}",
-            where=str(path),
-            fix="restore it from a copy, or remove its folder and measure that part again",
-        ) from error
-
-
-def _text(path: Path) -> str:
-    try:
-        return _bytes(path).decode()
-    except UnicodeDecodeError as error:
-        raise _damaged(str(path), str(error)) from error
-
-
-def _damaged(where: str, why: str) -> SpecdeckError:
-    return SpecdeckError(
-        f"a result file is damaged: {why}",
-        where=where,
-        fix="restore it from a copy, or remove its folder and measure that part again",
-    )
