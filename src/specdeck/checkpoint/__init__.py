@@ -3,7 +3,7 @@
 Nothing here imports torch, touches the network or writes a file.
 """
 
-from specdeck.checkpoint.facts import CheckpointFacts, load_facts
+from specdeck.checkpoint.facts import CheckpointFacts, load_facts, published_facts
 from specdeck.checkpoint.headers import Tensor, read_header
 
-__all__ = ["CheckpointFacts", "Tensor", "load_facts", "read_header"]
+__all__ = ["CheckpointFacts", "Tensor", "load_facts", "published_facts", "read_header"]

@@ -128,17 +128,7 @@ def load_facts(checkpoint: Checkpoint, root: Path, *, cache: Path | None = None)
     """
     located = locate(checkpoint, root, cache=cache)
     if located is None:
-        known = known_model(checkpoint.repo, root) if checkpoint.repo else None
-        if known is None:
-            return None
-        return CheckpointFacts(
-            name=known.repo,
-            shown=known.shown,
-            config=known.config,
-            weight_bytes=known.weight_bytes,
-            part_bytes=known.part_bytes,
-            sources=known.sources,
-        )
+        return published_facts(checkpoint.repo, root) if checkpoint.repo else None
     config = read_object(located.folder / "config.json")
     tensors = read_tensors(located.folder)
     return CheckpointFacts(
@@ -149,6 +139,25 @@ def load_facts(checkpoint: Checkpoint, root: Path, *, cache: Path | None = None)
         revision=located.revision,
         weight_bytes=sum(tensor.nbytes for tensor in tensors) if tensors else None,
         part_bytes=parts(tensors) if tensors else {},
+    )
+
+
+def published_facts(repo: str, root: Path) -> CheckpointFacts | None:
+    """Return what models/*.yml holds about a repository; None: nothing.
+
+    Raises:
+        SpecdeckError: the file is wrong; names file, line and key.
+    """
+    known = known_model(repo, root)
+    if known is None:
+        return None
+    return CheckpointFacts(
+        name=known.repo,
+        shown=known.shown,
+        config=known.config,
+        weight_bytes=known.weight_bytes,
+        part_bytes=known.part_bytes,
+        sources=known.sources,
     )
 
 

@@ -284,7 +284,7 @@ def _changes(
             }
         )
         fits = plan_arm(changed, arm_name, target, drafter, context=context, suggest=False).fits
-        if fits in ("yes", "probably"):
+        if fits in ("yes", "probably") and fits != plan.fits:
             found.append(words + ("" if fits == "yes" else " (probably)"))
     if plan.pools is not None and plan.pools[1].tokens >= 1024:
         rounded = plan.pools[1].tokens // 1024 * 1024

@@ -51,6 +51,20 @@ def draft_length_table(root: Path, argument: str) -> str:
     return table(root / argument)
 
 
+def planner_pools(root: Path, _argument: str) -> str:
+    """The planner's KV pools beside published ones."""
+    from specdeck.planner.accuracy import pool_table  # noqa: PLC0415
+
+    return pool_table(root)
+
+
+def planner_weights(root: Path, _argument: str) -> str:
+    """The planner's weights of one GPU beside published ones."""
+    from specdeck.planner.accuracy import weight_table  # noqa: PLC0415
+
+    return weight_table(root)
+
+
 MAKERS: Mapping[str, Maker] = {
     "draft-length": draft_length_table,
     "run": run_table,
@@ -58,6 +72,8 @@ MAKERS: Mapping[str, Maker] = {
     "perf-clients": perf.client_table,
     "perf-goals": perf.goal_table,
     "perf-wide": perf.wide,
+    "planner-pools": planner_pools,
+    "planner-weights": planner_weights,
 }
 
 

@@ -58,6 +58,14 @@ def test_a_context_that_does_not_fit_says_what_would_change_it() -> None:
     assert any("kv_cache_dtype" in change or "tensor_parallel_size" in change for change in plan.changes)
 
 
+def test_a_change_that_leaves_the_verdict_as_it_is_is_not_offered() -> None:
+    plan = planned("qwen3.8-27b-fp8-2x3090", "dflash2")
+    # Others served this arm at 64K; the range of the estimate is too wide to promise it.
+    assert plan.fits == "probably"
+    assert plan.changes
+    assert not any("probably" in change for change in plan.changes)
+
+
 def test_an_unknown_target_is_named() -> None:
     recipe = load_recipe("qwen3.8-27b-fp8-2x3090")
     plan = plan_arm(recipe, "none", None, None)
