@@ -72,6 +72,8 @@ class Stamp:
 def ensure_engine(venv: Path, *, progress: Progress, source: Path | None = None, host: Host | None = None) -> EngineEnv:
     """Create, repair or find the engine environment at `venv`; safe to call at the same time from two processes.
 
+    Where `venv` is a link, what it leads to is used when it was installed from the same files, and never changed.
+
     Args:
         venv: the environment's folder, created if missing.
         progress: told each step, a line at a time.
@@ -81,11 +83,18 @@ def ensure_engine(venv: Path, *, progress: Progress, source: Path | None = None,
     Raises:
         SpecdeckError: the machine cannot run the engine, or the installation failed; with the way out.
     """
-    venv = venv.absolute()
-    source = source or venv.parent / "engines" / "cpu"
+    link = venv.absolute()
+    source = source or link.parent / "engines" / "cpu"
+    venv = link.resolve() if link.is_symlink() else link
     wanted = wanted_stamp(venv, source)
     if current := _current(venv, wanted):
         return current
+    if link.is_symlink():
+        raise SpecdeckError(
+            f"the engine is a link to {venv}, which was installed from other files than {source}",
+            where=str(link),
+            fix=f"rm '{link}', then run the same command again: it installs an engine of its own",
+        )
     check_host(host or Host.here(venv.parent), needed_bytes=0 if wanted.same_packages(read_stamp(venv)) else CPU_BYTES)
     with _only_one(venv, progress):
         if current := _current(venv, wanted):  # another process did it while this one waited

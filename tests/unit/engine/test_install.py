@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import multiprocessing
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -144,6 +145,27 @@ def test_moved_checkout_is_installed_anew(checkout: Path, monkeypatch: pytest.Mo
     commands = Commands()
     ensure(moved, commands, monkeypatch)
     assert commands.did("-m venv") == [True]
+
+
+def test_an_environment_that_is_a_link_is_used_and_never_changed(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensure(checkout, Commands(), monkeypatch)
+    other = tmp_path / "worktree"
+    shutil.copytree(checkout / "engines", other / "engines")
+    (other / ".venv-engine").symlink_to(checkout / ".venv-engine")
+    commands = Commands()
+    env, _ = ensure(other, commands, monkeypatch)
+    assert env.python == install.interpreter(checkout / ".venv-engine")
+    assert commands.lines == []
+
+    before = (checkout / ".venv-engine" / install.STAMP).read_bytes()
+    (other / "engines" / "cpu" / install.LOCKS[0]).write_text("another\n")
+    with pytest.raises(SpecdeckError, match="is a link to") as caught:
+        ensure(other, commands, monkeypatch)
+    assert f"rm '{other / '.venv-engine'}'" in str(caught.value)
+    assert commands.lines == []
+    assert (checkout / ".venv-engine" / install.STAMP).read_bytes() == before
 
 
 def test_environment_whose_python_is_gone_is_installed_anew(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
