@@ -52,6 +52,7 @@ def bench(
     telemetry_url: str | None = typer.Option(
         None, help="DCGM exporter of the server's host, read for GPU figures instead of this host's driver."
     ),
+    allow: list[str] = typer.Option([], metavar="ID", help="Start although this rule finds an error. Repeatable."),
 ) -> None:
     """Measure the arms of RECIPE by a plan, print the tables, and write results/measured/RUN/.
 
@@ -85,6 +86,7 @@ def bench(
         max_concurrency=max_concurrency,
         num_prompts=num_prompts,
     )
+    _rules(options, recipe, allow)
     exporter = open_exporter(telemetry_url) if telemetry_url else None
     console = Console()
     with ConsoleReporter(console) as reporter:
@@ -97,6 +99,23 @@ def bench(
         except (KeyboardInterrupt, asyncio.CancelledError) as stop:
             raise _interrupted(store, root) from stop
     raise typer.Exit(_report(store, outcome, console))
+
+
+def _rules(options: Options, recipe: str | None, allowed: list[str]) -> None:
+    """Tell what the rules say about the arms; errors end it, unless the servers run already.
+
+    Raises:
+        SpecdeckError: an error of a rule that is not allowed, or an id that no rule has.
+    """
+    from specdeck.cli.rules import before_start  # noqa: PLC0415
+    from specdeck.engine.environment import named_python  # noqa: PLC0415
+
+    if options.recipe is None or recipe is None:
+        return
+    arms = [name for name in options.arms if name in options.recipe.arms]
+    starts = not options.attached
+    python = named_python(options.root, options.python) if starts else None
+    before_start(recipe, arms, python=python, allowed=allowed, refuse_errors=starts, host=starts)
 
 
 def _results(named: Path | None, root: Path) -> Path:

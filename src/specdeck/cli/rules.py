@@ -10,7 +10,7 @@ import typer
 from specdeck.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from specdeck.rules.evaluate import Report
 
@@ -55,7 +55,7 @@ def check(
 
     from specdeck.rules.text import finding, plain, summary  # noqa: PLC0415
 
-    report, unavailable = report_of(recipe, arm, host=host, python=python)
+    report, unavailable = report_of(recipe, [arm] if arm else None, host=host, python=python)
     if as_json:
         typer.echo(json.dumps(plain(report), indent=2, ensure_ascii=False))
     else:
@@ -89,8 +89,8 @@ def docs(check_only: bool = typer.Option(False, "--check", help="Write nothing; 
     typer.echo("docs/traps.md")
 
 
-def report_of(recipe: str, arm: str | None, *, host: bool, python: Path | None) -> tuple[Report, set[str]]:
-    """Check a recipe, or one arm of it.
+def report_of(recipe: str, arms: Sequence[str] | None, *, host: bool, python: Path | None) -> tuple[Report, set[str]]:
+    """Check a recipe, or some arms of it.
 
     Returns:
         The report, and the names of the arms that are marked unavailable.
@@ -107,14 +107,15 @@ def report_of(recipe: str, arm: str | None, *, host: bool, python: Path | None) 
 
     loaded = open_recipe(recipe)
     model = loaded.model
-    if arm is not None and arm not in model.arms:
-        raise SpecdeckError(
-            f"recipe {model.name} has no arm {arm!r}", where="--arm", fix=f"use one of: {', '.join(model.arms)}"
-        )
+    for arm in arms or ():
+        if arm not in model.arms:
+            raise SpecdeckError(
+                f"recipe {model.name} has no arm {arm!r}", where="--arm", fix=f"use one of: {', '.join(model.arms)}"
+            )
     packages = engine_packages(python) if python else None
     report = check_loaded(
         loaded,
-        arms=[arm] if arm else None,
+        arms=arms,
         facts=gather(model, repo_root()),
         host=host_facts(packages) if host else HostFacts(packages=packages),
         engine=engine_version(packages),
@@ -123,16 +124,23 @@ def report_of(recipe: str, arm: str | None, *, host: bool, python: Path | None) 
 
 
 def before_start(
-    recipe: str, arm: str, *, python: Path | None, allowed: Collection[str], refuse_errors: bool = True
+    recipe: str,
+    arms: Sequence[str],
+    *,
+    python: Path | None,
+    allowed: Collection[str],
+    refuse_errors: bool = True,
+    host: bool = True,
 ) -> None:
-    """Tell what the rules say about an arm that is about to start: warnings and notes in short, errors as a refusal.
+    """Tell what the rules say about arms that are about to start: warnings and notes in short, errors as a refusal.
 
     Args:
         recipe: recipe name or file.
-        arm: the arm.
+        arms: the arms.
         python: the interpreter that will serve, where it is known.
         allowed: ids of rules whose errors a person has decided to live with.
         refuse_errors: whether errors end it; else they are told like warnings.
+        host: whether this machine will serve, so that its GPUs count.
 
     Raises:
         SpecdeckError: an error that is not allowed.
@@ -143,7 +151,8 @@ def before_start(
 
     for name in allowed:
         rule_of(name)
-    report, _ = report_of(recipe, arm, host=True, python=python)
+    report, _ = report_of(recipe, arms, host=host, python=python)
+    asked = " ".join(f"--arm {arm}" for arm in arms) if len(arms) == 1 else ""
     refused = [found for found in report.errors if refuse_errors and found.rule.id not in allowed]
     for found in report.found:
         if found.rule.severity is not Severity.NOTE and found not in refused:
@@ -154,7 +163,8 @@ def before_start(
     if report.unchecked or report.newer:
         typer.echo(
             f"specdeck: {len(report.unchecked)} rules not checked, {len(report.newer)} not yet checked on a vLLM this "
-            f"new (specdeck rules check {recipe} --arm {arm})",
+            f"new (specdeck rules check {recipe} {asked}".rstrip()
+            + ")",
             err=True,
         )
-    refuse(refused, f"arm {arm} of recipe {recipe}")
+    refuse(refused, f"{'arm' if len(arms) == 1 else 'arms'} {', '.join(arms)} of recipe {recipe}")

@@ -32,6 +32,7 @@ def serve(
     """Serve RECIPE until Ctrl-C. VLLM_API_KEY, when set, is required of every request."""
     from specdeck.cli.rules import before_start  # noqa: PLC0415 - `--help` must not pay for it
     from specdeck.engine.command import build_command, known_arm  # noqa: PLC0415
+    from specdeck.engine.environment import named_python  # noqa: PLC0415
     from specdeck.overlay.recipes import folders_for  # noqa: PLC0415
     from specdeck.paths import repo_root  # noqa: PLC0415
     from specdeck.recipe import load_recipe  # noqa: PLC0415
@@ -42,8 +43,8 @@ def serve(
     known_arm(loaded, chosen)
     api_key = bool(os.environ.get("VLLM_API_KEY"))
     # Built once before anything is installed, so that mistakes are told at once.
-    named = python or _from_environment(root)
-    before_start(recipe, chosen, python=named, allowed=allow or [], refuse_errors=not dry_run)
+    named = named_python(root, python)
+    before_start(recipe, [chosen], python=named, allowed=allow or [], refuse_errors=not dry_run)
     folders = folders_for(loaded, chosen, root, _say if not dry_run else _quiet)
     command = build_command(
         loaded, chosen, python=named, host=host, port=port, root=root, folders=folders, api_key=api_key
@@ -100,11 +101,6 @@ def _with_runtime(recipe: Recipe, runtime: str | None) -> Recipe:
             f"there is no runtime {runtime!r} to override with", where="--runtime", fix="--runtime local, or none"
         )
     return recipe.model_copy(update={"engine": recipe.engine.model_copy(update={"runtime": "local"})})
-
-
-def _from_environment(root: Path) -> Path | None:
-    named = os.environ.get("SPECDECK_ENGINE_PYTHON")
-    return root / named if named else None
 
 
 def _quiet(text: str) -> None:

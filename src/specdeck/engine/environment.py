@@ -27,7 +27,7 @@ def engine_python(recipe: Recipe, root: Path, *, python: Path | None, progress: 
     Raises:
         SpecdeckError: no interpreter is known, or the named one has no vLLM.
     """
-    named = python or (root / os.environ["SPECDECK_ENGINE_PYTHON"] if "SPECDECK_ENGINE_PYTHON" in os.environ else None)
+    named = named_python(root, python)
     if named is not None:
         return _checked(named)
     if recipe.engine.environment == "cpu":
@@ -39,6 +39,12 @@ def engine_python(recipe: Recipe, root: Path, *, python: Path | None, progress: 
         where="engine.environment",
         fix=f"specdeck bench {recipe.name} --python /path/to/venv/bin/python (or set SPECDECK_ENGINE_PYTHON)",
     )
+
+
+def named_python(root: Path, python: Path | None) -> Path | None:
+    """Return the interpreter that a user named: `python`, else SPECDECK_ENGINE_PYTHON, relative to the checkout."""
+    named = os.environ.get("SPECDECK_ENGINE_PYTHON")
+    return python or (root / named if named else None)
 
 
 def _checked(python: Path) -> Path:

@@ -161,10 +161,18 @@ def cache_options(
         block_size=serve.block_size,
         prefix_caching=serve.enable_prefix_caching is not False,
         batched_tokens=batched,
+        concurrent_batches=(serve.pipeline_parallel_size or 1) + _asynchronous(recipe, serve),
         method=arm.method,
         draft_tokens=arm.num_speculative_tokens or 0,
         cpu=recipe.hardware.device == "cpu",
     )
+
+
+def _asynchronous(recipe: Recipe, serve: Serve) -> bool:
+    """Whether vLLM 0.32.0 schedules asynchronously: by default, except on CPU (platforms/cpu.py)."""
+    off = serve.extra.get("async_scheduling", serve.extra.get("async-scheduling")) is False
+    off = off or bool(serve.extra.get("no_async_scheduling", serve.extra.get("no-async-scheduling")))
+    return recipe.hardware.device != "cpu" and not off
 
 
 def _memory(

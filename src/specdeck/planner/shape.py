@@ -28,7 +28,11 @@ PACKED_FAMILIES = {"qwen4_exp": "QSA", "qwen4_exp_text": "QSA", "glm5_next": "ML
 
 @dataclass(frozen=True)
 class CacheOptions:
-    """Serving options that shape the KV cache."""
+    """Serving options that shape the KV cache.
+
+    Attributes:
+        concurrent_batches: batches in flight at once: pipeline stages, and one more with asynchronous scheduling.
+    """
 
     tensor_parallel: int = 1
     kv_dtype: str = "bfloat16"
@@ -36,6 +40,7 @@ class CacheOptions:
     block_size: int | None = None
     prefix_caching: bool = True
     batched_tokens: int = 8192
+    concurrent_batches: int = 2
     method: str | None = None
     draft_tokens: int = 0
     cpu: bool = False
@@ -68,7 +73,7 @@ class CacheShape:
             context=context,
             draft_tokens=options.draft_tokens,
             prefix_caching=options.prefix_caching,
-            in_flight_tokens=2 * options.batched_tokens,
+            in_flight_tokens=options.concurrent_batches * options.batched_tokens,
         )
 
 

@@ -77,9 +77,9 @@ def test_a_dry_run_tells_the_error_and_prints_the_command(checkout: Checkout) ->
 
 def test_an_allowed_rule_no_longer_refuses_and_a_mistyped_one_is_told(checkout: Checkout) -> None:
     checkout.recipe("r", WRONG)
-    rules.before_start("r", "dflash2", python=None, allowed=["v1-runner-refused"])
+    rules.before_start("r", ["dflash2"], python=None, allowed=["v1-runner-refused"])
     with pytest.raises(SpecdeckError, match="v1-runner-refuse"):
-        rules.before_start("r", "dflash2", python=None, allowed=["v1-runner-refuse"])
+        rules.before_start("r", ["dflash2"], python=None, allowed=["v1-runner-refuse"])
 
 
 def test_the_list_of_traps_in_docs_is_current_and_an_old_one_is_refused(
