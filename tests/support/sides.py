@@ -11,6 +11,7 @@ from specdeck.gates.measurement import measurement
 
 if TYPE_CHECKING:
     from specdeck.gates.measurement import Measurement
+    from specdeck.results.quality import CheckResult
     from specdeck.results.schema import Finding, Run
 
 ARMS = ("none", "mtp")
@@ -26,6 +27,7 @@ def side(
     finding: Finding | None = None,
     failed: int = 0,
     arms: tuple[str, ...] = ARMS,
+    slow_arms: tuple[str, ...] = ARMS,
     **changes: Any,
 ) -> tuple[Run, Cells]:
     """A run of 12 prompts × 2 rounds at concurrency 1 whose requests wobble by 1 %.
@@ -39,6 +41,7 @@ def side(
         finding: put on the first cell.
         failed: requests of the first cell that fail.
         arms: which arms are measured.
+        slow_arms: the arms that `slower` concerns.
         changes: fields of the run.
     """
     generator = np.random.default_rng(seed)
@@ -47,7 +50,7 @@ def side(
         for number in (1, 2):
             records, now = [], 0.0
             for i in range(12):
-                token = 0.01 * (1 + i / 20) * slower * float(generator.normal(1, 0.01))
+                token = 0.01 * (1 + i / 20) * (slower if arm in slow_arms else 1) * float(generator.normal(1, 0.01))
                 start = 0.2 * first * float(generator.normal(1, 0.01))
                 broken = i < failed and not cells
                 records.append(
@@ -76,9 +79,9 @@ def side(
     return run(arms, run_id=name, num_prompts=12, **changes), cells
 
 
-def measured(name: str, **what: Any) -> Measurement:
+def measured(name: str, quality: tuple[CheckResult, ...] = (), **what: Any) -> Measurement:
     """The measurement of a side."""
-    return measurement(*side(name, **what))
+    return measurement(*side(name, **what), quality)
 
 
 def with_floors(base: Measurement) -> Measurement:

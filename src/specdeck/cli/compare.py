@@ -46,8 +46,8 @@ def compare(
     candidate: Path = typer.Argument(..., metavar="CAND", help="The run to judge."),
     gates: str = typer.Option("default", help="Gates of bench/gates, or a gate file."),
     aa: Path | None = typer.Option(None, metavar="RUN", help="A repetition of BASE, for its noise floor."),
-    confirm: Path | None = typer.Option(
-        None, metavar="RUN", help="CAND measured again: what fails only once is cleared, and logged."
+    confirm: list[Path] = typer.Option(
+        [], metavar="RUN", help="CAND measured again (repeatable): rows that fail only once are cleared, and logged."
     ),
     allow_fingerprint_mismatch: bool = typer.Option(
         False, "--allow-fingerprint-mismatch", help="Compare across hardware, engine, recipe, plan or prompts; marked."
@@ -56,17 +56,20 @@ def compare(
     write: Path | None = typer.Option(None, metavar="FOLDER", help="Also write every format into this folder."),
 ) -> None:
     """Compare CAND with BASE prompt by prompt. Exit code 0: gates pass, 1: one fails, 2: one could not be measured."""
-    from specdeck.gates.evaluate import confirmed, evaluate  # noqa: PLC0415 - `--help` must not pay for numpy
+    from specdeck.gates.confirm import confirmed  # noqa: PLC0415 - `--help` must not pay for numpy
+    from specdeck.gates.evaluate import evaluate  # noqa: PLC0415
     from specdeck.gates.models import load_gates  # noqa: PLC0415
     from specdeck.gates.outcome import exit_code  # noqa: PLC0415
 
     judged_by = load_gates(gates)
     ours = _base(base, aa)
-    outcome = evaluate(ours, _comparable(ours, read(candidate), allow=allow_fingerprint_mismatch), judged_by)
-    if confirm is not None:
-        again = _comparable(ours, read(confirm), allow=allow_fingerprint_mismatch)
-        outcome = confirmed(outcome, evaluate(ours, again, judged_by))
-        _log_cleared(outcome, confirm)
+    theirs = _comparable(ours, read(candidate), allow=allow_fingerprint_mismatch)
+    outcome = evaluate(ours, theirs, judged_by)
+    if confirm:
+        again = [_comparable(theirs, read(run), allow=False) for run in confirm]
+        _distinct(outcome, again)
+        outcome = confirmed(outcome, [evaluate(ours, run, judged_by) for run in again], judged_by.confirm)
+        _log_cleared(outcome, confirm[0])
     if write is not None:
         _write(outcome, write)
     _print(outcome, output)
@@ -83,10 +86,12 @@ def read(given: Path) -> Measurement:
     from specdeck.gates.baseline import read_baseline  # noqa: PLC0415
     from specdeck.gates.measurement import measurement  # noqa: PLC0415
     from specdeck.report.load import load_cells  # noqa: PLC0415
+    from specdeck.results.quality import read_checks  # noqa: PLC0415
 
     if given.suffix == ".json" and not given.is_dir():
         return read_baseline(given)
-    return measurement(*load_cells(run_folder(given)))
+    folder = run_folder(given)
+    return measurement(*load_cells(folder), read_checks(folder))
 
 
 def _base(given: Path, aa: Path | None) -> Measurement:
@@ -117,6 +122,23 @@ def _comparable(base: Measurement, candidate: Measurement, *, allow: bool) -> Me
             fix="measure the base again here, or add --allow-fingerprint-mismatch: the report then says so",
         )
     return candidate
+
+
+def _distinct(outcome: Outcome, again: list[Measurement]) -> None:
+    """A run cannot confirm or clear itself.
+
+    Raises:
+        SpecdeckError: a run is named twice.
+    """
+    seen = {outcome.base.name, outcome.candidate.name}
+    for run in again:
+        if run.name in seen:
+            raise SpecdeckError(
+                "this run is already one of those compared: it cannot clear an alarm of its own",
+                where=run.name,
+                fix="measure once more (specdeck bench … --fresh) and name that run with --confirm",
+            )
+        seen.add(run.name)
 
 
 def _log_cleared(outcome: Outcome, confirm: Path) -> None:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from specdeck.gates.confirm import unconfirmed
 from specdeck.gates.measurement import mismatches
 from specdeck.gates.outcome import GateResult, Mismatch, Outcome, SideInfo
+from specdeck.gates.quality import judge_quality
 from specdeck.report.format import significant
 from specdeck.stats.acceptance import acceptance_length, pool, positions_from_counters
-from specdeck.stats.comparison import Effect, compare, is_worse, size
+from specdeck.stats.comparison import Effect, Key, compare, is_worse, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from specdeck.gates.measurement import Measurement
     from specdeck.gates.models import Floor, GateFile, Regression, Validity, Where
     from specdeck.gates.outcome import GateVerdict
@@ -29,11 +29,13 @@ def evaluate(base: Measurement, candidate: Measurement, gates: GateFile) -> Outc
     comparison = compare(base.samples, candidate.samples, base.floors)
     results = [_regression(name, gate, base, candidate, comparison) for name, gate in gates.regressions.items()]
     results += [_floor(name, gate, candidate) for name, gate in gates.floors.items()]
+    judged = [judge_quality(name, gate, candidate) for name, gate in gates.quality.items()]
+    results += [result for result in judged if result is not None]
     if gates.validity is not None:
         results.append(_validity(gates.validity, candidate))
     if gates.contamination is not None:
         results.append(_contamination(candidate))
-    return Outcome(
+    outcome = Outcome(
         base=_side(base),
         candidate=_side(candidate),
         floor_from=base.floor_from,
@@ -44,24 +46,7 @@ def evaluate(base: Measurement, candidate: Measurement, gates: GateFile) -> Outc
         gate_file=gates.name,
         gates=tuple(results),
     )
-
-
-def confirmed(first: Outcome, again: Outcome) -> Outcome:
-    """Clear what failed at first and passes when the candidate is measured again; keep everything else."""
-    second = {gate.name: gate for gate in again.gates}
-    gates = tuple(
-        replace(
-            gate,
-            verdict="pass",
-            summary=f"cleared by {again.candidate.name}: {second[gate.name].summary}",
-            details=(*(f"first: {line}" for line in (gate.summary, *gate.details)), *second[gate.name].details),
-            cleared=True,
-        )
-        if gate.verdict == "fail" and gate.kind in ("regression", "floor") and second[gate.name].verdict == "pass"
-        else gate
-        for gate in first.gates
-    )
-    return replace(first, gates=gates)
+    return replace(outcome, measure_again=unconfirmed(outcome) if gates.confirm else ())
 
 
 def _regression(
@@ -74,27 +59,34 @@ def _regression(
     unknown += [f"{e.key}: {e.reason or 'no verdict'}" for e in rows if e.verdict == "not known"]
     unknown += [f"{e.key}: {NO_FLOOR}" for e in rows if e.verdict != "not known" and e.floor is None]
     lost = [e for e in rows if e.verdict == "worse" and e.floor is not None and (size(e) or 0) > gate.max_loss]
+    held = [e for e in rows if e.verdict != "not known" and e.floor is not None and e not in lost]
+    verdict: GateVerdict = "fail" if lost else "unmeasurable" if unknown or not rows else "pass"
+    downwards = [e for e in rows if is_worse(e)]
     if lost:
         worst = max(lost, key=lambda e: size(e) or 0)
         summary = f"{_short(worst)}; {len(lost)} of {len(rows)} rows lost more than {_loss(gate, gate.max_loss)}"
-        return _result(name, "fail", summary, [*map(_move, lost), *unknown])
-    if unknown or not rows:
+    elif verdict == "unmeasurable":
         summary = unknown[0] if unknown else f"neither side has a row of {gate.metric}"
-        return _result(name, "unmeasurable", summary, unknown)
-    downwards = [e for e in rows if is_worse(e)]
-    if not downwards:
-        return _result(name, "pass", f"none of {len(rows)} rows is worse", [])
-    worst = max(downwards, key=lambda e: size(e) or 0)
-    summary = f"no loss above {_loss(gate, gate.max_loss)} in {len(rows)} rows; the lowest: {_short(worst)}"
-    return _result(name, "pass", summary, [])
-
-
-def _result(name: str, verdict: GateVerdict, summary: str, details: Iterable[str]) -> GateResult:
-    return GateResult(name=name, kind="regression", verdict=verdict, summary=summary, details=tuple(details))
+    elif downwards:
+        worst = max(downwards, key=lambda e: size(e) or 0)
+        summary = f"no loss above {_loss(gate, gate.max_loss)} in {len(rows)} rows; the lowest: {_short(worst)}"
+    else:
+        summary = f"none of {len(rows)} rows is worse"
+    return GateResult(
+        name=name,
+        kind="regression",
+        verdict=verdict,
+        summary=summary,
+        details=(*map(_move, lost), *unknown),
+        lost=tuple(e.key for e in lost),
+        held=tuple(e.key for e in held),
+        undecided=tuple(unknown),
+    )
 
 
 def _floor(name: str, gate: Floor, candidate: Measurement) -> GateResult:
-    below, seen = [], []
+    below: dict[Key, str] = {}
+    seen: dict[Key, float] = {}
     unknown = [f"{where} was not measured" for where in _absent(gate, candidate)]
     for (arm, concurrency), sample in candidate.samples.items():
         if not _applies(gate, arm, concurrency):
@@ -106,16 +98,26 @@ def _floor(name: str, gate: Floor, candidate: Measurement) -> GateResult:
             if gate.arms is not None:
                 unknown.append(f"{where}: not available")
             continue
-        seen.append(value)
+        key = Key(arm=arm, concurrency=concurrency, metric=gate.metric, position=gate.position)
+        seen[key] = value
         if value < gate.min:
-            below.append(f"{where} is {significant(value)}, below {significant(gate.min)}")
+            below[key] = f"{where} is {significant(value)}, below {significant(gate.min)}"
     verdict: GateVerdict = "fail" if below else "unmeasurable" if unknown or not seen else "pass"
-    lines = [*below, *unknown]
+    lines = [*below.values(), *unknown]
     if verdict == "pass":
-        summary = f"lowest {gate.metric} is {significant(min(seen))}, not below {significant(gate.min)}"
+        summary = f"lowest {gate.metric} is {significant(min(seen.values()))}, not below {significant(gate.min)}"
     else:
         summary = lines[0] if lines else f"no arm has {gate.metric}"
-    return GateResult(name=name, kind="floor", verdict=verdict, summary=summary, details=tuple(lines))
+    return GateResult(
+        name=name,
+        kind="floor",
+        verdict=verdict,
+        summary=summary,
+        details=tuple(lines),
+        lost=tuple(below),
+        held=tuple(key for key in seen if key not in below),
+        undecided=tuple(unknown),
+    )
 
 
 def _validity(gate: Validity, candidate: Measurement) -> GateResult:

@@ -11,6 +11,7 @@ from specdeck.stats.sample import Sample, samples
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from specdeck.results.quality import CheckResult
     from specdeck.results.schema import Cell, RequestRecord, Run
     from specdeck.stats.comparison import Key
 
@@ -29,6 +30,7 @@ class Measurement:
         invalid: a sentence for each invalid cell.
         contaminated: the cells during which somebody else used the server.
         complete: whether the run measured everything that it planned.
+        quality: what quality checks left beside the run.
         floors: noise floor by row; empty without an A/A.
         floor_from: the repetition that the floors come from.
     """
@@ -41,11 +43,14 @@ class Measurement:
     invalid: tuple[str, ...] = ()
     contaminated: tuple[str, ...] = ()
     complete: bool = True
+    quality: tuple[CheckResult, ...] = ()
     floors: Mapping[Key, float] = field(default_factory=dict)
     floor_from: str | None = None
 
 
-def measurement(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -> Measurement:
+def measurement(
+    run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]], quality: tuple[CheckResult, ...] = ()
+) -> Measurement:
     """Reduce a run to what a comparison needs."""
     bad = [cell for cell, _ in cells if cell.status != "ok"]
     return Measurement(
@@ -59,6 +64,7 @@ def measurement(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]])
             _name(cell) for cell, _ in cells if any(finding.code == CONTAMINATED for finding in cell.findings)
         ),
         complete=run.status == "complete",
+        quality=quality,
     )
 
 

@@ -1,10 +1,10 @@
-"""What a gate file may say: named regressions and floors, and whether validity and contamination are gates."""
+"""What a gate file may say: named regressions, floors and quality checks, validity, contamination, repetitions."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, StringConstraints, ValidationError
 
@@ -14,6 +14,9 @@ from specdeck.recipe.models import Name, Part, Positive
 from specdeck.recipe.problems import Problem, from_validation, raise_problems
 from specdeck.recipe.resolve import display, nearest
 from specdeck.recipe.yamlfile import read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MetricName = Literal["output_tok_s", "ttft_s", "tpot_s", "acceptance_length", "acceptance_at"]
 
@@ -44,6 +47,17 @@ class Floor(Where):
     min: Annotated[float, Field(gt=0)]
 
 
+class Quality(Part):
+    """Fails when a quality check of the candidate failed; unmeasurable where one is missing or could not be made."""
+
+    check: Name | None = None
+    """Absent: every check that lies in the run's folder, whichever arm it is of."""
+    arms: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """Absent: every arm of the candidate must have `check`."""
+    required: bool = True
+    """False: where the run has no result of it at all, the comparison has no such gate."""
+
+
 class Validity(Part):
     """Fails when too much of the candidate could not be trusted."""
 
@@ -62,6 +76,9 @@ class GateFile(Part):
     title: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     regressions: dict[Name, Regression] = Field(default_factory=dict)
     floors: dict[Name, Floor] = Field(default_factory=dict)
+    quality: dict[Name, Quality] = Field(default_factory=dict)
+    confirm: Annotated[int, Field(ge=0, le=5)] = 1
+    """How often a failing regression or floor is measured again: it counts when the same row fails every time."""
     validity: Validity | None = None
     contamination: Contamination | None = None
 
@@ -87,12 +104,25 @@ def load_gates(name_or_path: str) -> GateFile:
 
 def _check(gates: GateFile) -> list[Problem]:
     problems = []
-    if not (gates.regressions or gates.floors or gates.validity or gates.contamination):
+    if not (gates.regressions or gates.floors or gates.quality or gates.validity or gates.contamination):
         problems.append(Problem((), "there is no gate in it", "add one, for example `contamination: {}`"))
+    named: dict[str, Iterable[str]] = {
+        "regressions": gates.regressions,
+        "floors": gates.floors,
+        "quality": gates.quality,
+    }
+    taken = {"validity": "validity", "contamination": "contamination"}
+    for section, entries in named.items():
+        for name in entries:
+            if name in taken:
+                problems.append(
+                    Problem((section, name), f"{taken[name]} has a gate of that name", "rename one of them")
+                )
+            taken.setdefault(name, section)
     problems += [
-        Problem(("floors", name), "a regression has the same name", "rename one of the two")
-        for name in gates.floors
-        if name in gates.regressions
+        Problem(("quality", name, "arms"), "without `check` every stored check counts", "name a check, or remove arms")
+        for name, quality in gates.quality.items()
+        if quality.arms is not None and quality.check is None
     ]
     for name, floor in gates.floors.items():
         if (floor.metric == "acceptance_at") != (floor.position is not None):

@@ -6,22 +6,33 @@ from typing import Literal
 
 from specdeck.errors import EXIT_FAILED, EXIT_OK, EXIT_UNMEASURABLE
 from specdeck.results.schema import Strict
-from specdeck.stats.comparison import Comparison  # noqa: TC001 - msgspec reads the annotations
+from specdeck.stats.comparison import Comparison, Key  # noqa: TC001 - msgspec reads the annotations
 
 OUTCOME_VERSION = 1
 GateVerdict = Literal["pass", "fail", "unmeasurable"]
 
 
 class GateResult(Strict, frozen=True, kw_only=True):
-    """A gate's verdict. `details` has a line for each row that decided it."""
+    """A gate's verdict.
+
+    Attributes:
+        name, kind: which gate.
+        verdict, summary: what it says, and why in a sentence.
+        details: a line for each row that decided it.
+        lost, held: the rows that fail it and those that pass it; empty for gates that do not look at rows.
+        undecided: why some of what it looks at could not be judged.
+        cleared: it failed at first, and none of the rows that failed it did so again.
+    """
 
     name: str
-    kind: Literal["regression", "floor", "validity", "contamination"]
+    kind: Literal["regression", "floor", "quality", "validity", "contamination"]
     verdict: GateVerdict
     summary: str
     details: tuple[str, ...] = ()
+    lost: tuple[Key, ...] = ()
+    held: tuple[Key, ...] = ()
+    undecided: tuple[str, ...] = ()
     cleared: bool = False
-    """It failed at first and passed when the candidate was measured again."""
 
 
 class Mismatch(Strict, frozen=True, kw_only=True):
@@ -42,7 +53,10 @@ class SideInfo(Strict, frozen=True, kw_only=True):
 
 
 class Outcome(Strict, frozen=True, kw_only=True):
-    """Everything a report of a comparison says."""
+    """Everything a report of a comparison says.
+
+    `measure_again` names the arms that the gate file wants measured once more before the failure counts.
+    """
 
     schema_version: int = OUTCOME_VERSION
     base: SideInfo
@@ -52,6 +66,7 @@ class Outcome(Strict, frozen=True, kw_only=True):
     comparison: Comparison
     gate_file: str
     gates: tuple[GateResult, ...]
+    measure_again: tuple[str, ...] = ()
 
 
 def verdict(outcome: Outcome) -> GateVerdict:

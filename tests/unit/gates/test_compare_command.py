@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from specdeck.cli import baseline, compare
 from specdeck.errors import SpecdeckError
 from specdeck.report.compare.markdown import LIMIT
+from specdeck.results.quality import CheckResult, write_check
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,6 +90,35 @@ def test_an_alarm_that_does_not_come_again_is_cleared_and_logged(app: typer.Type
     log = (runs["base"].parent / "cleared-alarms.jsonl").read_text().splitlines()
     assert {json.loads(line)["gate"] for line in log} == {"throughput", "time-per-output-token"}
     assert call(app, *words, runs["slow"]).exit_code == 1
+
+
+def test_a_run_cannot_clear_its_own_alarm_nor_one_of_another_recipe(app: typer.Typer, runs: dict[str, Path]) -> None:
+    words: list[str | Path] = ["compare", runs["base"], runs["slow"], "--aa", runs["again"], "--confirm"]
+    for run, says in (("slow", "alarm of its own"), ("base", "alarm of its own"), ("elsewhere", "same way")):
+        refused = call(app, *words, runs[run])
+        assert isinstance(refused.exception, SpecdeckError), refused.output
+        assert says in str(refused.exception)
+
+
+def test_a_failure_says_what_to_measure_again(app: typer.Typer, runs: dict[str, Path]) -> None:
+    found = call(app, "compare", runs["base"], runs["slow"], "--aa", runs["again"])
+    assert "measure mtp, none again" in " ".join(found.output.split())
+
+
+def test_a_failed_quality_check_in_the_folder_of_the_run_fails_the_comparison(
+    app: typer.Typer, runs: dict[str, Path]
+) -> None:
+    words: list[str | Path] = ["compare", runs["base"], runs["same"], "--aa", runs["again"]]
+    write_check(runs["same"], CheckResult(check="gsm8k", arm="mtp", verdict="pass", n=200, value=0.95))
+    assert call(app, *words).exit_code == 0
+    write_check(runs["same"], CheckResult(check="needle", arm="mtp", verdict="fail", n=9, reason="3 of 9 not found"))
+    failed = call(app, *words)
+    assert failed.exit_code == 1
+    assert "3 of 9 not found" in failed.output
+    (runs["same"] / "quality" / "needle-mtp.json").write_text("{")
+    damaged = call(app, *words)
+    assert isinstance(damaged.exception, SpecdeckError)
+    assert "needle-mtp.json" in str(damaged.exception)
 
 
 def test_every_format_is_written_and_agrees(app: typer.Typer, runs: dict[str, Path], tmp_path: Path) -> None:

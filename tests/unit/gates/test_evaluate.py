@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from support.sides import measured, with_floors
 
-from specdeck.gates.evaluate import confirmed, evaluate
+from specdeck.gates.confirm import confirmed
+from specdeck.gates.evaluate import evaluate
 from specdeck.gates.models import GateFile, load_gates
-from specdeck.gates.outcome import Outcome, exit_code, verdict
+from specdeck.gates.outcome import GateVerdict, Outcome, exit_code, verdict
+from specdeck.results.quality import CheckResult
 from specdeck.results.schema import Finding
 from specdeck.stats.metrics import TITLES
 
@@ -110,18 +112,108 @@ def test_contamination_fails_only_when_somebody_else_used_the_server() -> None:
     assert verdict(judged(gates, finding=other)) == "pass"
 
 
+TPOT = {"regressions": {"it": {"metric": "tpot_s", "max_loss": 0.03}}, "validity": {}}
+
+
+def again(gates: GateFile, name: str = "again", seed: int = 3, **candidate: Any) -> Outcome:
+    return evaluate(BASE, measured(name, seed=seed, **candidate), gates)
+
+
 def test_what_fails_once_and_passes_again_is_cleared_and_what_fails_twice_is_not() -> None:
-    gates = gate(regressions={"it": {"metric": "tpot_s", "max_loss": 0.03}}, validity={})
+    gates = gate(**TPOT)
     first = judged(gates, slower=1.1)
-    cleared = confirmed(first, judged(gates))
+    cleared = confirmed(first, [again(gates)], gates.confirm)
     assert verdict(cleared) == "pass"
     assert [g.cleared for g in cleared.gates] == [True, False]
-    assert verdict(confirmed(first, judged(gates, slower=1.1))) == "fail"
+    assert verdict(confirmed(first, [again(gates, slower=1.1)], gates.confirm)) == "fail"
 
 
-def test_validity_is_not_cleared_by_another_run() -> None:
-    gates = gate(validity={})
-    assert verdict(confirmed(judged(gates, failed=1), judged(gates))) == "fail"
+def test_only_the_row_that_failed_can_clear_itself() -> None:
+    """Another row of the same gate that fails in the repetition is an alarm of its own, not a confirmation."""
+    gates = gate(regressions={"it": {"metric": "tpot_s", "max_loss": 0.03}})
+    first = judged(gates, slower=1.1, slow_arms=("mtp",))
+    other = again(gates, slower=1.1, slow_arms=("none",))
+    assert (verdict(first), verdict(other)) == ("fail", "fail")
+    assert verdict(confirmed(first, [other], gates.confirm)) == "pass"
+
+
+def test_a_row_that_was_not_measured_again_stays_failed() -> None:
+    gates = gate(regressions={"it": {"metric": "tpot_s", "max_loss": 0.03}})
+    first = judged(gates, slower=1.1, slow_arms=("mtp",))
+    assert first.measure_again == ("mtp",)
+    assert verdict(confirmed(first, [again(gates, arms=("none",))], gates.confirm)) == "fail"
+    assert verdict(confirmed(first, [again(gates, arms=("mtp",))], gates.confirm)) == "pass"
+
+
+def test_a_gate_whose_other_rows_are_unmeasurable_is_not_passed_by_clearing_the_failed_one() -> None:
+    gates = gate(floors={"it": {"metric": "acceptance_length", "min": 2.45, "arms": ["mtp", "dflash2"]}})
+    first = judged(gates, accepted=1)
+    assert verdict(first) == "fail"
+    assert verdict(confirmed(first, [again(gates)], gates.confirm)) == "unmeasurable"
+
+
+def test_a_failure_is_measured_again_as_often_as_the_gate_file_says_and_no_more() -> None:
+    twice = gate(**TPOT, confirm=2)
+    first = judged(twice, slower=1.1)
+    once = confirmed(first, [again(twice, slower=1.1)], twice.confirm)
+    assert once.measure_again == ("none", "mtp")
+    both = confirmed(first, [again(twice, slower=1.1), again(twice, "third", 4, slower=1.1)], twice.confirm)
+    assert (verdict(both), both.measure_again) == ("fail", ())
+    assert judged(gate(**TPOT, confirm=0), slower=1.1).measure_again == ()
+    assert judged(gate(**TPOT)).measure_again == ()
+
+
+def test_validity_is_not_cleared_by_another_run_so_none_is_asked_for() -> None:
+    gates = gate(**TPOT)
+    first = judged(gates, failed=1, slower=1.1)
+    assert first.measure_again == ()
+    assert verdict(confirmed(first, [again(gates)], gates.confirm)) == "fail"
+
+
+def check(arm: str, verdict_: GateVerdict = "pass", name: str = "gsm8k") -> CheckResult:
+    reason = None if verdict_ == "pass" else "the answers changed"
+    return CheckResult(
+        check=name, arm=arm, verdict=verdict_, n=200, value=0.9, interval=(0.85, 0.94), reference=0.95, reason=reason
+    )
+
+
+@pytest.mark.parametrize(
+    ("checks", "says", "why"),
+    [
+        ([check("none"), check("mtp")], "pass", "gsm8k passed for mtp, none"),
+        (
+            [check("none"), check("mtp", "fail")],
+            "fail",
+            "gsm8k of mtp is 0.900 [0.850–0.940] (reference 0.950, n = 200)",
+        ),
+        ([check("none"), check("mtp", "unmeasurable")], "unmeasurable", "the answers changed"),
+        ([check("none")], "unmeasurable", "gsm8k of mtp: there is no result"),
+        ([check("none", name="needle"), check("mtp", name="needle")], "unmeasurable", "there is no result"),
+        ([], "unmeasurable", "there is no result"),
+    ],
+)
+def test_a_named_quality_check_must_be_there_and_pass_for_every_arm(
+    checks: list[CheckResult], says: str, why: str
+) -> None:
+    found = judged(gate(quality={"answers": {"check": "gsm8k"}}), quality=tuple(checks))
+    assert (verdict(found), found.gates[0].kind) == (says, "quality")
+    assert why in found.gates[0].summary
+
+
+def test_a_quality_gate_on_some_arms_looks_at_no_others() -> None:
+    gates = gate(quality={"answers": {"check": "gsm8k", "arms": ["mtp"]}})
+    assert verdict(judged(gates, quality=(check("mtp"), check("none", "fail")))) == "pass"
+    assert verdict(judged(gates, quality=(check("mtp", "fail"),))) == "fail"
+
+
+@pytest.mark.parametrize(("stored", "says"), [("pass", "pass"), ("fail", "fail"), ("unmeasurable", "unmeasurable")])
+def test_the_default_gates_judge_every_stored_check_and_are_silent_where_there_is_none(
+    stored: GateVerdict, says: str
+) -> None:
+    gates = load_gates("default")
+    assert verdict(judged(gates, quality=(check("mtp", stored, "needle"),))) == says
+    assert "quality" not in {result.kind for result in judged(gates).gates}
+    assert verdict(judged(gate(quality={"all": {}}))) == "unmeasurable"
 
 
 def test_a_failure_outweighs_what_could_not_be_measured() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
         ("regressions: {a: {metric: tpot_s, max_loss: -1}}", "at least 0"),
         ("floors: {a: {metric: acceptance_at, min: 0.5}}", "acceptance_at, and only there"),
         ("validity: null", "there is no gate in it"),
+        ("floors: {validity: {metric: output_tok_s, min: 1}}", "validity has a gate of that name"),
+        ("floors: {a: {metric: output_tok_s, min: 1}}\nquality: {a: {}}", "floors has a gate of that name"),
+        ("quality: {a: {arms: [mtp]}}", "without `check`"),
+        ("contamination: {}\nconfirm: 6", "confirm"),
     ],
 )
 def test_a_wrong_gate_file_says_where_and_what(tmp_path: Path, text: str, says: str) -> None:
@@ -78,7 +82,7 @@ def test_the_floor_covers_what_the_repetition_moved() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"), [({"status": "partial"}, "not complete"), ({"arms": ()}, "no valid cell")]
 )
-def test_an_unsound_run_cannot_be_a_baseline(changes: dict[str, object], says: str) -> None:
+def test_an_unsound_run_cannot_be_a_baseline(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(SpecdeckError, match=says):
         make_baseline(measured("base", **changes), None)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -62,3 +64,57 @@ def test_misuse_is_told_and_is_no_pass(arguments: tuple[str, ...]) -> None:
     done = _script(*arguments)
     assert done.returncode == 2
     assert "regression.sh measure RECIPE" in done.stderr
+
+
+PLAYED = """#!/usr/bin/env bash
+# Plays the harness: bench leaves a run, compare fails until it is given as many repetitions as $CLEARS_AFTER.
+case "$1 $2 $3" in
+  "-c "*) exec {python} "$@" ;;
+  "-m specdeck bench")
+    while (($#)); do
+      [[ $1 != --results ]] || folder=$2
+      [[ $1 != --arm=* ]] || echo "${{1#--arm=}}" >> "$LOG"
+      shift
+    done
+    mkdir -p "$folder/run" && echo {{}} > "$folder/run/run.json" ;;
+  "-m specdeck compare")
+    given=0
+    while (($#)); do
+      [[ $1 != --confirm=* ]] || given=$((given + 1))
+      [[ $1 != --write ]] || folder=$2
+      shift
+    done
+    arms='"mtp", "dflash2"'
+    ((given < WANTED)) || arms=
+    mkdir -p "$folder" && echo "{{\\"measure_again\\": [$arms]}}" > "$folder/comparison.json"
+    ((given >= CLEARS_AFTER)) || exit 1 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "clears_after", "measured_again", "verdict"), [(1, 1, 1, 0), (1, 9, 1, 1), (3, 2, 2, 0), (0, 9, 0, 1)]
+)
+def test_failing_arms_are_measured_again_as_often_as_the_gates_want_and_no_more(
+    tmp_path: Path, wanted: int, clears_after: int, measured_again: int, verdict: int
+) -> None:
+    for folder in ("tools", ".venv/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    script, python, log = tmp_path / "tools" / "regression.sh", tmp_path / ".venv" / "bin" / "python", tmp_path / "log"
+    script.write_bytes((repo_root() / "tools" / "regression.sh").read_bytes())
+    python.write_text(PLAYED.format(python=sys.executable))
+    for file in (script, python):
+        file.chmod(0o755)
+    log.touch()
+    done = subprocess.run(
+        [script, "measure", "tiny", "smoke", "base.json", "default", "out"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "LOG": str(log), "WANTED": str(wanted), "CLEARS_AFTER": str(clears_after)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert log.read_text().split() == ["mtp", "dflash2"] * measured_again
+    assert (tmp_path / "out" / "exit-code").read_text() == f"{verdict}\n"

@@ -42,6 +42,9 @@ def warnings(outcome: Outcome) -> list[str]:
         lines.append(f"the sides differ in {names}: the comparison was forced, and times may not be comparable")
     lines += [clean(note.message) for note in outcome.comparison.notes]
     lines += [f"{gate.name}: failed once and was cleared by measuring again" for gate in outcome.gates if gate.cleared]
+    if outcome.measure_again:
+        arms = ", ".join(clean(arm) for arm in outcome.measure_again)
+        lines.append(f"not confirmed yet: measure {arms} again and name that run with --confirm; noise rarely repeats")
     return lines
 
 
