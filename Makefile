@@ -56,6 +56,10 @@ ci-local: host $(VENV)/.harness ## The regression check of .github/workflows on 
 perf: $(VENV)/.harness ## Measure the load generator against `vllm bench serve`; writes docs/performance.md
 	@$(PY) bench/perf/run.py $(ARGS)
 
+.PHONY: perf-report
+perf-report: $(VENV)/.harness ## Measure what reports and comparisons of up to a million requests cost
+	@$(PY) bench/perf/report.py $(ARGS)
+
 .PHONY: lock
 lock: ## Resolve the harness lock files again (needs uv)
 	@tools/lock.sh

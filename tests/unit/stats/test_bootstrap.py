@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -18,6 +18,9 @@ from specdeck.stats.bootstrap import (
     resample_sums,
     student_quantile,
 )
+
+if TYPE_CHECKING:
+    from specdeck.stats.bootstrap import FloatArray
 
 
 @pytest.mark.parametrize(
@@ -126,13 +129,14 @@ def test_intervals_of_a_ratio_cover_the_truth_as_often_as_they_say(shape: str, p
     assert 0.93 <= covered / experiments <= 0.97
 
 
-def test_ten_thousand_resamples_of_two_hundred_prompts_take_under_a_second() -> None:
-    generator = np.random.default_rng(0)
-    rounds = generator.lognormal(size=(200, 5, 4))
-    times = []
-    for seed in range(3):  # the best of three, each with draws of its own: the machine may be busy
-        started = time.process_time()
-        found = cluster_interval(rounds.sum(axis=1), lambda s: (s[:, 0] / s[:, 1]) / (s[:, 2] / s[:, 3]), seed=seed)
-        times.append(time.process_time() - started)
-        assert found is not None
-    assert min(times) < 1.0
+def test_ten_thousand_resamples_are_computed_at_once_and_not_one_by_one() -> None:
+    """What makes it fast, without a clock: `make perf-report` measures the seconds."""
+    rounds = np.random.default_rng(0).lognormal(size=(200, 5, 4))
+    shapes: list[tuple[int, ...]] = []
+
+    def ratio(sums: FloatArray) -> FloatArray:
+        shapes.append(sums.shape)
+        return (sums[:, 0] / sums[:, 1]) / (sums[:, 2] / sums[:, 3])
+
+    assert cluster_interval(rounds.sum(axis=1), ratio) is not None
+    assert shapes == [(10_000, 4)]
