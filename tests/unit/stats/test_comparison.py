@@ -7,10 +7,12 @@ import pytest
 from msgspec.structs import replace
 from support.runs import Cells, cell, counters_of, payload, record, whole_run
 
+from specdeck.gates.models import load_gates
+from specdeck.recipe import load_plan
 from specdeck.stats.comparison import Key, compare, is_worse, noise_floors, size
 from specdeck.stats.contrast import Side, contrast, false_discovery, p_value
 from specdeck.stats.sample import samples
-from specdeck.stats.simulation import SHAPES, Shape, Size, simulate
+from specdeck.stats.simulation import MAX_LOSS, SHAPES, Shape, Size, simulate
 
 
 def timed(factor: float, *, prompts: int = 12, rounds: int = 2, accepted: int = 2, skip: int | None = None) -> Cells:
@@ -157,4 +159,10 @@ def test_simulated_experiments_keep_coverage_false_alarms_and_power(shape: Shape
     found = simulate(shape, experiments=80, size=Size(concurrency=(1,)))
     assert 0.89 <= found.coverage <= 0.99
     assert found.false_alarms <= 0.05
-    assert found.power >= 0.6
+    assert found.row >= 0.65
+
+
+def test_the_simulation_has_the_size_of_the_plan_and_the_limits_of_the_gates_that_it_speaks_for() -> None:
+    plan, gates = load_plan("regression"), load_gates("default")
+    assert Size() == Size(prompts=plan.limit or 0, rounds=plan.rounds, concurrency=plan.concurrency)
+    assert {gates.regressions[name].max_loss for name in ("throughput", "time-per-output-token")} == {MAX_LOSS}
