@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - dataclasses read annotations
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from specdeck.checkpoint.folder import locate, read_tensors
 from specdeck.checkpoint.jsonfile import read_object
-from specdeck.checkpoint.library import known_model
+from specdeck.checkpoint.library import KnownModel, known_family, known_model
 from specdeck.errors import SpecdeckError
 
 if TYPE_CHECKING:
@@ -32,8 +32,9 @@ class CheckpointFacts:
         files: names of the files in its folder; None when it is not on this machine.
         revision: commit of the snapshot.
         weight_bytes: bytes of all tensors.
-        part_bytes: bytes of parts that not every arm loads or that every GPU holds whole: `mtp`, `vision`,
-            `codebooks`; a part that is not listed is not known.
+        part_bytes: bytes of parts that not every arm loads, that every GPU holds whole, or that stay in host memory:
+            `mtp`, `vision`, `codebooks`, `ngram`; a part that is not listed is not known.
+        parameters: how many, where only that was published.
         sources: where a number was published, when it does not come from the files themselves.
     """
 
@@ -44,6 +45,7 @@ class CheckpointFacts:
     revision: str | None = None
     weight_bytes: int | None = None
     part_bytes: Mapping[str, int] = field(default_factory=dict)
+    parameters: int | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -72,7 +74,17 @@ class CheckpointFacts:
         Raises:
             SpecdeckError: it is something else, or out of range; names file and key.
         """
-        value = self.text.get(key)
+        return self._whole(self.text.get(key), key, least)
+
+    def within(self, name: str, key: str, *, least: int = 1) -> int | None:
+        """Return a whole number of an object of the language model's config, None when either is absent or null.
+
+        Raises:
+            SpecdeckError: it is something else, or out of range; names file and key.
+        """
+        return self._whole((self.object(name) or {}).get(key), f"{name}.{key}", least)
+
+    def _whole(self, value: Any, key: str, least: int) -> int | None:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST:
@@ -92,7 +104,7 @@ class CheckpointFacts:
 
     @property
     def layer_types(self) -> tuple[str, ...] | None:
-        """Kind of every layer; made from `full_attention_interval` where the config has no list."""
+        """Kind of every layer; made from `full_attention_interval` (4 for glm5_next) where the config has no list."""
         found = self.text.get("layer_types")
         layers = self.number("num_hidden_layers", least=1)
         if found is not None:
@@ -101,7 +113,8 @@ class CheckpointFacts:
             if layers is not None and layers != len(found):
                 raise self.wrong("layer_types", f"has {len(found)} entries, and num_hidden_layers is {layers}")
             return tuple(found)
-        interval = self.number("full_attention_interval", least=1)
+        glm = str(self.text.get("model_type")).startswith("glm5_next")
+        interval = self.number("full_attention_interval", least=1) or (4 if glm else None)
         if layers is None or interval is None:
             return None
         if layers > 4096:
@@ -118,6 +131,8 @@ class CheckpointFacts:
 def load_facts(checkpoint: Checkpoint, root: Path, *, cache: Path | None = None) -> CheckpointFacts | None:
     """Return what is known: from the files on this machine, else from models/*.yml; None: nothing is known.
 
+    A repository without a file of its own there is taken for one of its family, by the architecture the recipe states.
+
     Args:
         checkpoint: as a recipe names it.
         root: the checkout.
@@ -128,7 +143,7 @@ def load_facts(checkpoint: Checkpoint, root: Path, *, cache: Path | None = None)
     """
     located = locate(checkpoint, root, cache=cache)
     if located is None:
-        return published_facts(checkpoint.repo, root) if checkpoint.repo else None
+        return _published(checkpoint, root)
     config = read_object(located.folder / "config.json")
     tensors = read_tensors(located.folder)
     return CheckpointFacts(
@@ -149,24 +164,44 @@ def published_facts(repo: str, root: Path) -> CheckpointFacts | None:
         SpecdeckError: the file is wrong; names file, line and key.
     """
     known = known_model(repo, root)
+    return _of(known) if known else None
+
+
+def _published(checkpoint: Checkpoint, root: Path) -> CheckpointFacts | None:
+    if checkpoint.repo is None:
+        return None
+    known = known_model(checkpoint.repo, root)
+    if known is None and checkpoint.architecture:
+        known = known_family(checkpoint.architecture, checkpoint.repo, root)
     if known is None:
         return None
+    found = _of(known)
+    if found.weight_bytes is None and checkpoint.size_bytes:
+        sources = {**found.sources, "weight_bytes": "target.size_bytes of the recipe"}
+        return replace(found, weight_bytes=checkpoint.size_bytes, sources=sources)
+    return found
+
+
+def _of(known: KnownModel) -> CheckpointFacts:
     return CheckpointFacts(
         name=known.repo,
         shown=known.shown,
         config=known.config,
         weight_bytes=known.weight_bytes,
         part_bytes=known.part_bytes,
+        parameters=known.parameters,
         sources=known.sources,
     )
 
 
 def parts(tensors: tuple[Tensor, ...]) -> dict[str, int]:
     """Sum the bytes of the parts that are told apart by tensor names."""
-    found = {"mtp": 0, "vision": 0, "codebooks": 0}
+    found = {"mtp": 0, "vision": 0, "codebooks": 0, "ngram": 0}
     for tensor in tensors:
         words = tensor.name.split(".")
-        if "mtp" in words:
+        if any("ngram_embedding" in word for word in words):
+            found["ngram"] += tensor.nbytes
+        elif "mtp" in words:
             found["mtp"] += tensor.nbytes
         elif {"visual", "vision_tower", "vision_model"} & set(words):
             found["vision"] += tensor.nbytes

@@ -6,6 +6,7 @@ A repository's file is models/<owner>--<name>.yml in lower case; families share 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, JsonValue, StringConstraints, ValidationError
@@ -30,10 +31,12 @@ class KnownModel(Part):
     license: str | None = None
     config: dict[str, JsonValue]
     """What is known of config.json, in its own spelling."""
+    parameters: Annotated[int, Field(ge=1, le=2**50)] | None = None
+    """Parameters of all weights: bounds their size where the checkpoint's own is not published."""
     weight_bytes: Bytes | None = None
     """Bytes of all weights."""
     part_bytes: dict[str, Bytes] = Field(default_factory=dict)
-    """Bytes of parts: `mtp`, `vision`, `codebooks`."""
+    """Bytes of parts: `mtp`, `vision`, `codebooks`, `ngram`."""
     sources: dict[str, Annotated[str, StringConstraints(min_length=3)]]
     """Where each value was published: dotted key, or the key above it, to public reference."""
     shown: str = ""
@@ -51,12 +54,29 @@ def known_model(repo: str, root: Path) -> KnownModel | None:
         SpecdeckError: the file is wrong; names file, line and key.
     """
     path = model_file(repo, root)
-    if not path.is_file():
-        return None
+    return _read(path, root, {}) if path.is_file() else None
+
+
+def known_family(architecture: str, name: str, root: Path) -> KnownModel | None:
+    """Read what all checkpoints of an architecture share, from models/bases; None when there is no such family.
+
+    Raises:
+        SpecdeckError: a file is wrong; names file, line and key.
+    """
+    for path in sorted((root / "models" / "bases").glob("*.yml")):
+        # The name alone tells most files apart, without reading them as YAML.
+        if re.search(rf"architectures: \[{re.escape(architecture)}\]", path.read_text(encoding="utf-8")):
+            found = _read(path, root, {"repo": name})
+            if found.parameters is not None:
+                return found
+    return None
+
+
+def _read(path: Path, root: Path, own: dict[str, str]) -> KnownModel:
     shown = display(path, root)
     document = resolve_file(path, root / "models", root)
     try:
-        model = KnownModel.model_validate_json(json.dumps(document.data | {"shown": shown}))
+        model = KnownModel.model_validate_json(json.dumps(document.data | own | {"shown": shown}))
     except ValidationError as error:
         raise_problems(from_validation(error, KnownModel), document, shown)
         raise  # not reached: pydantic never raises without an error

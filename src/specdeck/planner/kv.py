@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import lcm
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-Kind = Literal["full", "state", "sliding"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Kind = Literal["full", "state", "sliding", "ring"]
 
 
 @dataclass(frozen=True)
@@ -19,11 +22,14 @@ class LayerKind:
     """Layers that are cached alike.
 
     Attributes:
-        kind: `full` attention, recurrent `state`, or `sliding` window attention.
+        kind: `full` attention, recurrent `state`, `sliding` window attention, or the `ring` of keys that an indexer has
+            not compressed yet.
         layers: how many.
         page_bytes: bytes of one block of one layer.
         block_tokens: tokens of one block; 0 for states, whose blocks hold one state each.
         window: sliding window in tokens, for `sliding`.
+        side_bytes: bytes of a second page of every layer, packed beside the first: compressed keys of an indexer.
+        spare: blocks that a request takes beyond its states, with prefix caching.
     """
 
     kind: Kind
@@ -31,6 +37,8 @@ class LayerKind:
     page_bytes: int
     block_tokens: int = 0
     window: int = 0
+    side_bytes: int = 0
+    spare: int = 0
 
 
 @dataclass(frozen=True)
@@ -40,17 +48,19 @@ class Grouping:
     Attributes:
         groups: layer kind (with the block size it ended up with) and how many groups it fills.
         padding_layers: places in groups that no layer uses.
+        packed_bytes: bytes of a block where pages of several sizes lie side by side in it.
     """
 
     group_size: int
     page_bytes: int
     groups: tuple[tuple[LayerKind, int], ...]
     padding_layers: int
+    packed_bytes: int | None = None
 
     @property
     def block_bytes(self) -> int:
         """Bytes of one block of the pool."""
-        return self.group_size * self.page_bytes
+        return self.packed_bytes or self.group_size * self.page_bytes
 
 
 def ceil_div(value: int, by: int) -> int:
@@ -120,6 +130,45 @@ def group_layers(kinds: list[LayerKind]) -> Grouping:
     return Grouping(size, page, groups, padding)
 
 
+def pack_layers(kinds: Sequence[LayerKind]) -> Grouping:
+    """Put layers into groups whose pages of different sizes lie side by side in one block, as wide as the widest group.
+
+    Layers with two pages stay in one group and set how many layers the others' groups have; groups of states are split
+    until they fit the block that the attention layers need anyway. Source: vLLM 0.32.0, v1/core/kv_cache_utils.py,
+    _get_packed_kv_cache_groups, for layers with one or two pages each.
+
+    Raises:
+        ValueError: no layers.
+    """
+    floor = max((kind.layers for kind in kinds if kind.side_bytes), default=0)
+    repeats = _least_padding([kind.layers for kind in kinds], floor) if floor else None
+
+    def fixed(kind: LayerKind) -> int:
+        return ceil_div(kind.layers, repeats) if repeats else 1
+
+    def stateful(kind: LayerKind) -> bool:
+        return kind.kind in ("state", "ring") or (repeats is None and kind.kind == "sliding")
+
+    def width(kind: LayerKind, groups: int) -> int:
+        return ceil_div(kind.layers, groups) * (kind.page_bytes + kind.side_bytes)
+
+    anchor = max(width(kind, kind.layers if stateful(kind) else fixed(kind)) for kind in kinds)
+    groups = tuple(
+        (kind, max(fixed(kind), ceil_div(kind.layers, max(anchor // kind.page_bytes, 1))))
+        if stateful(kind)
+        else (kind, fixed(kind))
+        for kind in kinds
+    )
+    widest = max(width(kind, count) for kind, count in groups)
+    size = max(ceil_div(kind.layers, count) for kind, count in groups)
+    return Grouping(size, max(kind.page_bytes for kind in kinds), groups, 0, widest)
+
+
+def _least_padding(counts: list[int], floor: int) -> int:
+    """Return the group size from `floor` up that leaves the fewest places empty, the larger of equals."""
+    return min(range(floor, max(counts) + 1), key=lambda size: (sum(-count % size for count in counts), -size))
+
+
 def blocks_per_request(
     grouping: Grouping, *, context: int, draft_tokens: int, prefix_caching: bool, in_flight_tokens: int
 ) -> int:
@@ -138,7 +187,9 @@ def blocks_per_request(
         if kind.kind == "full":
             each = ceil_div(context, kind.block_tokens)
         elif kind.kind == "state":
-            each = (2 if prefix_caching else 1) + draft_tokens
+            each = (2 + kind.spare if prefix_caching else 1) + draft_tokens
+        elif kind.kind == "ring":
+            each = 1
         else:
             each = ceil_div(min(kind.window - 1 + in_flight_tokens, context), kind.block_tokens) + 1
         total += groups * each

@@ -20,6 +20,8 @@ _BYTES_PER_DRAFT_LOGIT = 1.65
 # CUDA graphs and what lies outside torch, a GPU of a pair: 2×RTX 5090 at 4 sequences, published pools minus the above.
 _GRAPHS_GIB = (0.3, 0.7, 1.8)
 _DRAFTER_GRAPHS_GIB = (0.1, 0.4, 1.2)
+# 1.19 GB (W4A16) to 3.85 GB (bf16) for Qwen3.8-27B, 2.34 GB (bf16) for GLM-5.3-Flash.
+_USUAL_DRAFTER_GIB = (1.1, 2.2, 3.6)
 
 
 @dataclass(frozen=True)
@@ -38,18 +40,19 @@ def exact(name: str, size: float, basis: str) -> Amount:
     return Amount(name, size / GIB, size / GIB, size / GIB, basis)
 
 
-def weights(target: CheckpointFacts, ranks: int, *, mtp: bool, vision: bool) -> Amount | None:
+def weights(target: CheckpointFacts, ranks: int, *, mtp: bool, vision: bool, ngram: bool) -> Amount | None:
     """Return the target's weights of one GPU; None: their size is not known.
 
-    MTP layers and the vision tower count only in an arm that loads them, where their size is known; else they widen the
-    range. Every rank also holds some tensors whole, and shards are padded: up to 3 % more.
+    MTP layers, the vision tower and an n-gram table count where they are loaded to the GPU; where they are not, and
+    their size is not known, they widen the range. Every rank also holds some tensors whole, and shards are padded: up
+    to 3 % more. Where only the number of parameters is known, the range spans half a byte to two bytes for each.
     """
-    if target.weight_bytes is None:
-        return None
     whole = target.weight_bytes
+    if whole is None:
+        return _by_parameters(target, ranks)
     basis = "safetensors headers" if target.files is not None else f"published: {target.sources.get('weight_bytes')}"
     unknown = 0.0
-    for part, loaded in (("mtp", mtp), ("vision", vision)):
+    for part, loaded in (("mtp", mtp), ("vision", vision), ("ngram", ngram)):
         if loaded:
             continue
         if part in target.part_bytes:
@@ -62,10 +65,25 @@ def weights(target: CheckpointFacts, ranks: int, *, mtp: bool, vision: bool) -> 
     return Amount("target weights", share * (1 - unknown), share * (1 - unknown / 2), share * (1 + padding), basis)
 
 
-def drafter_weights(drafter: CheckpointFacts, ranks: int) -> list[Amount] | None:
-    """Return the drafter's weights and codebooks of one GPU; None: not known. Codebooks lie on every GPU whole."""
-    if drafter.weight_bytes is None:
+def _by_parameters(target: CheckpointFacts, ranks: int) -> Amount | None:
+    if target.parameters is None:
         return None
+    low, middle, high = (target.parameters * size / ranks / GIB for size in (0.5, 1.0, 2.0))
+    return Amount(
+        "target weights", low, middle, high, f"not published: {target.parameters:,} parameters of 4 to 16 bits"
+    )
+
+
+def drafter_weights(drafter: CheckpointFacts | None, ranks: int) -> list[Amount]:
+    """Return the drafter's weights and codebooks of one GPU. Codebooks lie on every GPU whole.
+
+    Where nothing is known the range spans the published DFlash2 drafters, from 4 to 16 bits.
+    """
+    if drafter is None or drafter.weight_bytes is None:
+        low, middle, high = (size / ranks for size in _USUAL_DRAFTER_GIB)
+        return [
+            Amount("drafter weights", low, middle, high, "not published: as published DFlash2 drafters, 4 to 16 bits")
+        ]
     basis = "safetensors headers" if drafter.files is not None else f"published: {drafter.sources.get('weight_bytes')}"
     codebooks = drafter.part_bytes.get("codebooks")
     found = [exact("drafter weights", (drafter.weight_bytes - (codebooks or 0)) / ranks, basis)]

@@ -24,13 +24,13 @@ class Pool:
     """The KV cache of one outcome.
 
     Attributes:
-        blocks: blocks of the pool; None where the layout is not followed.
+        blocks: blocks of the pool.
         tokens: as the engine's log reports them.
         requests: how many requests of the asked context fit at once.
     """
 
     memory_gib: float
-    blocks: int | None
+    blocks: int
     tokens: int
     requests: int
 
@@ -125,8 +125,8 @@ def plan_arm(
         block_tokens=shape.block_tokens if shape else None,
         token_bytes=shape.token_bytes if shape else {},
         state_bytes=shape.state_bytes if shape else None,
-        block_bytes=shape.grouping.block_bytes if shape and shape.grouping else None,
-        blocks_per_request=shape.per_request(options, asked) if shape and shape.grouping and asked else None,
+        block_bytes=shape.grouping.block_bytes if shape else None,
+        blocks_per_request=shape.per_request(options, asked) if shape and asked else None,
         pools=pools,
         fits=_verdict(pools, asked, length),
         unknown=tuple(dict.fromkeys(unknown)),
@@ -185,17 +185,16 @@ def _memory(
     ranks = options.tensor_parallel * (serve.pipeline_parallel_size or 1)
     limits = serve.limit_mm_per_prompt
     vision = not (serve.language_model_only or (limits and not any(limits.values())))
-    main = weights(target, ranks, mtp=options.method == "mtp", vision=vision)
-    if main is None:
+    main = weights(target, ranks, mtp=options.method == "mtp", vision=vision, ngram=_table_on_gpu(target, serve))
+    if target.weight_bytes is None:
         unknown.append(f"bytes of the weights of {target.name}")
+    if main is None:
         return None
     found = [main]
     if options.method == "dflash":
-        extra = drafter_weights(drafter, ranks) if drafter else None
-        if extra is None:
+        if drafter is None or drafter.weight_bytes is None:
             unknown.append("bytes of the drafter's weights")
-            return None
-        found += extra
+        found += drafter_weights(drafter, ranks)
     sequences = serve.max_num_seqs
     if sequences is None:
         sequences = 1024 if (recipe.hardware.vram_gib or 0) >= 70 else 256
@@ -204,6 +203,13 @@ def _memory(
         target, serve, batched_tokens=options.batched_tokens, sequences=sequences, draft_tokens=options.draft_tokens,
         ranks=ranks,
     )  # fmt: skip
+
+
+def _table_on_gpu(target: CheckpointFacts, serve: Serve) -> bool:
+    """Whether an n-gram table lies on the GPUs: there is none, or vLLM's default of host memory (0.31 on) is off."""
+    engram = serve.extra.get("engram_config", serve.extra.get("engram-config"))
+    kept = isinstance(engram, dict) and engram.get("cpu_offload") is False
+    return kept or not str(target.text.get("model_type")).startswith("qwen4_exp")
 
 
 def _budget(recipe: Recipe, serve: Serve, assumed: list[str]) -> Amount | None:
@@ -245,10 +251,6 @@ def _pools(
 
 def _pool(shape: CacheShape, options: CacheOptions, gib: float, length: int, asked: int) -> Pool:
     available = max(0, int(gib * GIB))
-    if shape.grouping is None:
-        # The layout is not followed: states of two slots and n more, then tokens, without any padding.
-        request = shape.state_bytes * (2 + options.draft_tokens) + asked * sum(shape.token_bytes.values())
-        return Pool(gib, None, int(available / request * asked), int(available // request))
     blocks = available // shape.grouping.block_bytes
     tokens = pool_tokens(blocks, shape.per_request(options, length), length)
     return Pool(gib, blocks, tokens, blocks // shape.per_request(options, asked))

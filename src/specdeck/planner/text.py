@@ -25,8 +25,7 @@ def render(plan: ArmPlan) -> str:
         lines.append(f"  {'attention block':<27}{plan.block_tokens:>14,}   tokens")
     if plan.pools:
         low, middle, high = plan.pools
-        word = "KV cache" if plan.block_bytes else "KV cache (estimate)"
-        lines.append(f"  {word:<27}{_range(low.memory_gib, middle.memory_gib, high.memory_gib)}")
+        lines.append(f"  {'KV cache':<27}{_range(low.memory_gib, middle.memory_gib, high.memory_gib)}")
         lines.append(
             f"  {'pool':<27}{_whole(low.tokens, middle.tokens, high.tokens)} tokens, as the engine counts them"
         )

@@ -32,7 +32,7 @@ def test_every_miss_says_why_and_no_hit_makes_excuses() -> None:
 
 
 def test_given_the_memory_that_the_engine_reported_the_pool_follows_within_half_a_percent() -> None:
-    errors = [found.layout_error for found in HELD_OUT if found.layout_error is not None]
+    errors = [found.layout_error for found in HELD_OUT if found.layout_error is not None and not found.row.note]
     assert len(errors) >= 6
     assert max(map(abs, errors)) < 0.005
 

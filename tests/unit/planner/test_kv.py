@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from specdeck.checkpoint import CheckpointFacts
+from specdeck.checkpoint import CheckpointFacts, published_facts
+from specdeck.paths import repo_root
 from specdeck.planner.kv import (
     LayerKind,
     group_layers,
     hybrid_block_tokens,
+    pack_layers,
     pool_tokens,
     qsa_ring_capacity,
     smallest_qsa_block,
@@ -112,6 +114,29 @@ def test_the_qsa_ring_and_its_block_size(n: int, capacity: int, *, fits_1616: bo
 def test_the_automatic_block_grows_with_the_draft_length() -> None:
     sizes = [hybrid_block_tokens((3 + n) * 5120 * 2 + 24 * 128 * 128 * 4, 1024) for n in (4, 5, 6, 7)]
     assert sizes == [1616, 1616, 1632, 1648]
+
+
+def test_fp8_keys_hold_as_many_more_tokens_of_flash_next_as_two_machines_reported() -> None:
+    # vllm#54426: 1.79 and 1.72 times on two GB10, MTP n=2, one GPU.
+    target = published_facts("Qwen/Qwen3.8-Flash-Next-FP8", repo_root())
+    assert target is not None
+    pools = []
+    for dtype in ("bfloat16", "fp8"):
+        options = CacheOptions(kv_dtype=dtype, method="mtp", draft_tokens=2)
+        found = cache_shape(target, None, options)
+        assert isinstance(found, CacheShape)
+        assert found.grouping is not None
+        blocks = 40 * GIB // found.grouping.block_bytes
+        pools.append(pool_tokens(blocks, found.per_request(options, 262_144), 262_144))
+    assert 1.72 <= pools[1] / pools[0] <= 1.79
+
+
+def test_states_are_split_until_they_fit_the_block_that_attention_needs() -> None:
+    kinds = [LayerKind("full", 11, 100, 16, side_bytes=3), LayerKind("state", 34, 100), LayerKind("ring", 11, 2)]
+    grouping = pack_layers(kinds)
+    # Least padding puts 12 layers into a group, so three of states; but a block of 11 × 103 bytes holds 11 states.
+    assert {kind.kind: count for kind, count in grouping.groups} == {"full": 1, "state": 4, "ring": 1}
+    assert grouping.block_bytes == 11 * 103
 
 
 def test_a_missing_key_is_named_instead_of_guessed() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from support.memory import PEAK_MIB
@@ -12,6 +13,7 @@ from support.memory import PEAK_MIB
 from specdeck.checkpoint import load_facts
 from specdeck.paths import repo_root
 from specdeck.planner.plan import ArmPlan, plan_arm
+from specdeck.planner.shape import CacheOptions, cache_shape
 from specdeck.planner.text import render
 from specdeck.recipe import list_recipes, load_recipe
 
@@ -63,6 +65,46 @@ def test_a_change_that_leaves_the_verdict_as_it_is_is_not_offered() -> None:
     assert plan.fits == "probably"
     assert plan.changes
     assert not any("probably" in change for change in plan.changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs"),
+    [
+        ("glm-5.3-flash-nvfp4-4xrtxpro6000", ("bytes of the weights of RedHatAI/GLM-5.3-Flash-NVFP4",)),
+        ("qwen3.8-flash-next-fp8-4xh100", ("ple_layer_ids", "drafter config", "bytes of the drafter's weights")),
+        ("qwen3.8-27b-int4-inc-2x3090", ("bytes of the weights of z-lab/Qwen3.8-27B",)),
+    ],
+)
+def test_inputs_that_nobody_published_make_a_range_and_are_named(name: str, inputs: tuple[str, ...]) -> None:
+    plan = planned(name, "dflash2")
+    assert plan.pools is not None
+    assert plan.pools[0].tokens < plan.pools[1].tokens < plan.pools[2].tokens
+    assert all(any(word in text for text in plan.unknown) for word in inputs)
+    assert any("drafter" in part for part in plan.token_bytes)
+
+
+def test_the_table_of_flash_next_stays_in_host_memory_unless_the_recipe_says_otherwise() -> None:
+    recipe = load_recipe("qwen3.8-flash-next-fp8-4xh100")
+    facts = load_facts(recipe.target, ROOT)
+    kept = recipe.model_copy(
+        update={"serve": recipe.serve.model_copy(update={"extra": {"engram_config": {"cpu_offload": False}}})}
+    )
+    host, gpu = (plan_arm(found, "none", facts, None).memory[0].expected for found in (recipe, kept))
+    assert gpu - host == pytest.approx(51_200_000_000 / 4 / 2**30, rel=0.05)
+
+
+def test_a_glm_checkpoint_with_its_own_key_names_is_read() -> None:
+    flat = load_facts(load_recipe("glm-5.3-flash-fp8-4xgb10").target, ROOT)
+    assert flat is not None
+    nested = {key: value for key, value in flat.config.items() if not key.startswith("linear_")}
+    nested |= {"linear_attn_config": {"num_heads": 64, "head_dim": 128, "short_conv_kernel_size": 4}}
+    nested.pop("full_attention_interval")
+    shapes = [cache_shape(replace(flat, config=config), None, CacheOptions()) for config in (flat.config, nested)]
+    assert shapes[0] == shapes[1]
+    bare = cache_shape(replace(flat, config=nested | {"linear_attn_config": {}}), None, CacheOptions())
+    assert bare == tuple(f"target config: linear_attn_config.{key}" for key in (
+        "num_heads", "head_dim", "short_conv_kernel_size"
+    ))  # fmt: skip
 
 
 def test_an_unknown_target_is_named() -> None:
