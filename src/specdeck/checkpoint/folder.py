@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 INDEX = "model.safetensors.index.json"
 MOST_SHARDS = 4096
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{([^}]*)\})")
 _REVISION = re.compile(r"[0-9a-f]{40}")
 
 
@@ -37,12 +38,15 @@ class Located:
 
 
 def hub_cache(env: Mapping[str, str] | None = None) -> Path:
-    """Return the Hugging Face cache, by HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME or the home directory, in that order."""
+    """Return the Hugging Face cache, by HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME or the home directory, in that order.
+
+    `~` and `$NAME` in them are expanded, as huggingface_hub does.
+    """
     env = os.environ if env is None else env
     if env.get("HF_HUB_CACHE"):
-        return Path(env["HF_HUB_CACHE"])
+        return Path(_expanded(env["HF_HUB_CACHE"], env))
     home = env.get("HF_HOME") or str(Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface")
-    return Path(home) / "hub"
+    return Path(_expanded(home, env)) / "hub"
 
 
 def locate(checkpoint: Checkpoint, root: Path, *, cache: Path | None = None) -> Located | None:
@@ -126,6 +130,11 @@ def check_hashes(folder: Path, expected: Mapping[str, str]) -> None:
                 where=str(path),
                 fix="download the file again, or pin the new one",
             )
+
+
+def _expanded(path: str, env: Mapping[str, str]) -> str:
+    """Expand variables, then `~`; a variable that is not set stays as it is written."""
+    return str(Path(_VARIABLE.sub(lambda m: env.get(m[1] or m[2], m[0]), path)).expanduser())
 
 
 def _main(store: Path) -> str | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from specdeck.engine.command import EngineCommand
-    from specdeck.recipe.models import Recipe
+    from specdeck.recipe.models import Checkpoint, Recipe
 
 PORT = 8000
 """The port inside the container; the published one is chosen by the caller."""
@@ -126,7 +126,7 @@ def render(
     )
     argv = ("python3", *command.argv[1:])
     key = cache_key(options.image_id or options.image, argv, command.env)
-    repositories = [c for c in (recipe.target, recipe.drafter) if c is not None and c.repo]
+    repositories = [c for c in (recipe.target, _drafter(recipe, arm)) if c is not None and c.repo]
     hub = options.hub if repositories else None
     secrets = {API_KEY: options.api_key_file, HF_TOKEN: options.hf_token_file if repositories else None}
     labels = {"recipe": recipe.name, "arm": arm, "gpus": ",".join(gpus), "port": str(options.port), "cache": key}
@@ -199,6 +199,11 @@ def _gpus(recipe: Recipe, named: tuple[str, ...]) -> tuple[str, ...]:
     return gpus
 
 
+def _drafter(recipe: Recipe, arm: str) -> Checkpoint | None:
+    """The drafter's checkpoint, where this arm reads it."""
+    return recipe.drafter if recipe.arms[arm].method == "dflash" else None
+
+
 def _template(recipe: Recipe, arm: str, root: Path) -> str | None:
     named = recipe.serve_of(arm).chat_template
     return str(root / named) if named and (root / named).is_file() else None
@@ -206,9 +211,8 @@ def _template(recipe: Recipe, arm: str, root: Path) -> str | None:
 
 def _model_folders(recipe: Recipe, arm: str, root: Path, folders: Mapping[str, Path]) -> list[str]:
     """Every folder the server reads, at its own path: an overlay's links are absolute and must hold inside too."""
-    drafter = recipe.drafter if recipe.arms[arm].method == "dflash" else None
     found: set[str] = set()
-    for role, checkpoint in (("target", recipe.target), ("drafter", drafter)):
+    for role, checkpoint in (("target", recipe.target), ("drafter", _drafter(recipe, arm))):
         if checkpoint is None:
             continue
         served = folders.get(role) or checkpoint_folder(checkpoint, root)

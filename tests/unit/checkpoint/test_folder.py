@@ -99,6 +99,16 @@ def test_the_cache_follows_the_environment() -> None:
     assert str(hub_cache({"HF_HOME": "/h"})) == "/h/hub"
 
 
+def test_tilde_and_variables_in_the_caches_path_are_expanded_as_the_hubs_own_library_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert hub_cache({"HF_HUB_CACHE": "~/weights"}) == tmp_path / "weights"
+    assert hub_cache({"HF_HOME": "$DISK/hf", "DISK": "/mnt/d"}).as_posix() == "/mnt/d/hf/hub"
+    assert hub_cache({"HF_HUB_CACHE": "${DISK}/x", "DISK": "/mnt/d"}).as_posix() == "/mnt/d/x"
+    assert hub_cache({"HF_HUB_CACHE": "/a/$NOT_SET/x"}).as_posix() == "/a/$NOT_SET/x"
+
+
 def test_hashes_are_checked_on_request(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"abc")
     check_hashes(tmp_path, {"f": hashlib.sha256(b"abc").hexdigest()})

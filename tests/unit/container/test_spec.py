@@ -72,6 +72,18 @@ def test_a_repository_is_read_through_the_hub_cache_and_local_weights_are_not(
     assert spec.env["HF_HOME"].startswith("/cache/")  # not the host's folder, which may hold a token
 
 
+def test_an_arm_that_reads_only_local_weights_gets_neither_the_hub_cache_nor_the_token(
+    checkout: Checkout, tmp_path: Path
+) -> None:
+    checkout.recipe("r", ON_GPUS.replace("{path: models/drafter}", "{repo: some/drafter}"))
+    token = tmp_path / "token"
+    without = rendered(checkout, "mtp", hub=tmp_path, hf_token_file=token)
+    assert (without.secrets, "HF_HUB_CACHE" in without.env) == ({}, False)
+    assert str(tmp_path) not in [mount.source for mount in without.mounts]
+    drafting = rendered(checkout, "dflash2", hub=tmp_path, hf_token_file=token)
+    assert (list(drafting.secrets), drafting.env["HF_HUB_CACHE"]) == (["hf_token"], "/hub")
+
+
 def test_secrets_are_in_no_argument_variable_or_label(checkout: Checkout, tmp_path: Path) -> None:
     checkout.recipe("r", FROM_THE_HUB)
     key, token = tmp_path / "key", tmp_path / "token"
