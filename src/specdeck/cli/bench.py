@@ -46,6 +46,19 @@ def bench(
         help="Most requests in flight (repeatable: a cell each), instead of the plan's concurrency.",
     ),
     num_prompts: int | None = typer.Option(None, min=1, help="Use so many prompts, categories in turn."),
+    output_len: int | None = typer.Option(None, min=1, help="Output budget of each request, in tokens."),
+    temperature: float | None = typer.Option(None, min=0, max=2, help="Sampling; always sent, with all the others."),
+    top_p: float | None = typer.Option(None, min=0, max=1, help="Sampling."),
+    top_k: int | None = typer.Option(None, min=-1, help="Sampling; -1: no limit."),
+    min_p: float | None = typer.Option(None, min=0, max=1, help="Sampling."),
+    seed: int | None = typer.Option(None, help="Seed of each request's sampling."),
+    ignore_eos: bool | None = typer.Option(None, "--ignore-eos/--no-ignore-eos", help="Generate the whole budget."),
+    thinking: bool | None = typer.Option(
+        None, "--thinking/--no-thinking", help="Sent to the chat template as enable_thinking."
+    ),
+    goodput: list[str] = typer.Option(
+        [], metavar="KEY:MS", help="Limit of a good request: ttft, tpot or e2el in ms (repeatable)."
+    ),
     python: Path | None = typer.Option(None, help="Python that has vLLM, for recipes without a managed environment."),
     results: Path | None = typer.Option(None, help="Folder that gets the run [default: results/measured]."),
     fresh: bool = typer.Option(False, "--fresh", help="Start a new run even where an unfinished one could continue."),
@@ -66,7 +79,7 @@ def bench(
 
     from specdeck.paths import repo_root  # noqa: PLC0415
     from specdeck.run.experiment import open_store  # noqa: PLC0415
-    from specdeck.run.options import resolve  # noqa: PLC0415
+    from specdeck.run.options import goodput_limits, resolve  # noqa: PLC0415
     from specdeck.run.progress import ConsoleReporter  # noqa: PLC0415
     from specdeck.telemetry.dcgm import open_exporter  # noqa: PLC0415
 
@@ -81,10 +94,21 @@ def bench(
         base_urls=base_url,
         prompts=prompts,
         python=python,
-        request_rate=request_rate,
-        burstiness=burstiness,
-        max_concurrency=max_concurrency,
-        num_prompts=num_prompts,
+        changes={
+            "request_rate": request_rate,
+            "burstiness": burstiness,
+            "concurrency": list(dict.fromkeys(max_concurrency)) or None,
+            "limit": num_prompts,
+            "max_tokens": output_len,
+            "temperature": temperature,
+            "top_p": top_p,
+            "top_k": top_k,
+            "min_p": min_p,
+            "seed": seed,
+            "ignore_eos": ignore_eos,
+            "enable_thinking": thinking,
+            "goodput": goodput_limits(goodput),
+        },
     )
     _rules(options, recipe, allow)
     exporter = open_exporter(telemetry_url) if telemetry_url else None

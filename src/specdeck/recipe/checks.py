@@ -72,6 +72,16 @@ def check_plan(plan: Plan) -> list[Problem]:
                 f"write at least {plan.request_timeout_s:g}",
             )
         )
+    if plan.enable_thinking is not None and plan.endpoint != "chat":
+        found.append(
+            Problem(
+                ("enable_thinking",),
+                "the completions endpoint applies no chat template that it could reach",
+                "remove it, or write endpoint: chat",
+            )
+        )
+    if plan.goodput is not None and not plan.goodput.model_dump(exclude_none=True):
+        found.append(Problem(("goodput",), "it sets no limit", "set ttft, tpot or e2el in milliseconds"))
     return found
 
 

@@ -11,6 +11,20 @@ from specdeck.recipe.models import Name, Part, Positive
 Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600)]
 
 
+Milliseconds = Annotated[float, Field(gt=0, le=86_400_000)]
+
+
+class Goodput(Part):
+    """Limits that a request must meet to count as good, in milliseconds. An absent one does not count."""
+
+    ttft: Milliseconds | None = None
+    """From when the request was due to its first token."""
+    tpot: Milliseconds | None = None
+    """Time per output token after the first."""
+    e2el: Milliseconds | None = None
+    """From when the request was due to its end."""
+
+
 class Plan(Part):
     """A matrix of cells: arms times concurrencies times rounds, on one prompt set."""
 
@@ -34,7 +48,15 @@ class Plan(Part):
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000)]
     """Output budget of each request, in tokens."""
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    top_k: Annotated[int, Field(ge=-1, le=1_000_000)] = -1
+    """-1: no limit."""
+    min_p: Annotated[float, Field(ge=0, le=1)] = 0.0
     seed: int | None = None
+    enable_thinking: bool | None = None
+    """Sent to the chat template; absent: the template's own default, which results then show as null."""
+    goodput: Goodput | None = None
+    """Also report how many requests a second met these limits."""
     warmup_requests: Annotated[int, Field(ge=0, le=10_000)] = 4
     """Requests before each server's first cell; never measured, never a measured prompt."""
     cache_policy: Literal["cold", "warm"] = "cold"

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 
 def render(summary: Summary) -> dict[str, str]:
-    """Return file name to content: arms.csv, per_position.csv, per_category.csv, latency.csv."""
+    """Return file name to content: arms.csv, per_position.csv, per_category.csv, latency.csv, and goodput.csv."""
     return {
         "arms.csv": _arms(summary),
         "per_position.csv": _positions(summary),
         "per_category.csv": _categories(summary),
         "latency.csv": _latency(summary),
+        **({"goodput.csv": _goodput(summary)} if summary.goodput_limits_ms else {}),
     }
 
 
@@ -105,6 +106,24 @@ def _latency(summary: Summary) -> str:
                 ("e2e_s", row.e2e_s),
                 ("decode_tok_s", row.decode_tok_s),
             )
+        ),
+    )  # fmt: skip
+
+
+def _goodput(summary: Summary) -> str:
+    limits = [summary.goodput_limits_ms.get(key) for key in ("ttft", "tpot", "e2el")]
+    return write_csv(
+        (
+            "arm", "concurrency", "limit_ttft_ms", "limit_tpot_ms", "limit_e2el_ms", "requests", "good", "share",
+            "share_lo", "share_hi", "request_goodput", "throughput_notice",
+        ),
+        (
+            (
+                row.arm, row.concurrency, *limits, row.goodput.requests, row.goodput.good, *_figure(row.goodput.share),
+                row.goodput.req_s, summary.throughput_notice,
+            )
+            for row in summary.rows
+            if row.goodput is not None
         ),
     )  # fmt: skip
 

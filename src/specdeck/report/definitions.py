@@ -21,6 +21,10 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
     ),
     ("TTFT", "Time to first token: from the moment the schedule wanted the request sent to its first token."),
     ("TPOT", "Time per output token: (last token − first token) / (completion tokens − 1), for each request."),
+    (
+        "goodput",
+        "Requests that met every limit of the plan, a second; the share is of all requests, failed ones included.",
+    ),
     ("p50, p99", "Percentiles over requests, linear interpolation between ranks."),
     ("prefix hits", "Tokens found in the prefix cache / tokens looked up, by the server's counters."),
     (

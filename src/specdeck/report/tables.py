@@ -58,6 +58,7 @@ def tables(summary: Summary) -> list[Table]:
         throughput(summary),
         acceptance(summary),
         latency(summary),
+        goodput(summary),
         positions(summary),
         categories(summary),
         category_throughput(summary),
@@ -247,6 +248,34 @@ def _differences(item: EqualText, limit: int = 10) -> list[str]:
     lines = [f"{arm}: {prompt} differs{at} in {', '.join(cells)}" for (prompt, at), cells in where.items()]
     more = len(lines) - limit
     return lines if more <= 0 else [*lines[:limit], f"{arm}: and {more} more, all in summary.json"]
+
+
+def goodput(summary: Summary) -> Table:
+    """Requests that met the plan's limits; no row where it sets none."""
+    limits = ", ".join(f"{key.upper()} ≤ {value:g} ms" for key, value in summary.goodput_limits_ms.items())
+    return Table(
+        key="goodput",
+        title=f"Goodput: {limits}",
+        notice=summary.throughput_notice,
+        columns=(
+            Column("arm", text=True),
+            Column("conc."),
+            Column("good requests/s"),
+            Column("good", CI),
+            Column("requests"),
+        ),
+        rows=tuple(
+            (
+                clean(row.arm),
+                count(row.concurrency),
+                significant(row.goodput.req_s),
+                percent_interval(row.goodput.share),
+                count(row.goodput.requests),
+            )
+            for row in summary.rows
+            if row.goodput is not None
+        ),
+    )
 
 
 def _median(q: Quantiles) -> str:

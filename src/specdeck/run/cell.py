@@ -132,6 +132,7 @@ async def measure_cell(
                 server_ttft_mean_ms=server_ttft,
                 client_chunks_per_s=spec.client_chunks_per_s,
                 duration_s=load.duration_s,
+                concurrency=spec.concurrency,
                 request_rate=spec.request_rate,
                 sent_rate=rate,
                 queue_p99_ms=queue_p99_ms,

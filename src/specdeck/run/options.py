@@ -7,13 +7,20 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from specdeck.errors import SpecdeckError
 from specdeck.load.prompts import Prompt, load_prompts
 from specdeck.recipe import Plan, Recipe, canonical_sha256, load_plan, load_recipe
+from specdeck.recipe.checks import check_plan
+from specdeck.recipe.load import parse_plan, plain
+from specdeck.recipe.plan import Goodput
+from specdeck.recipe.problems import from_validation
+from specdeck.recipe.yamlfile import dotted
 from specdeck.results.schema import SCHEMA_VERSION, Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 DEFAULT_PROMPTS = "core-10"
@@ -53,7 +60,14 @@ class Options:
         """The sampling parameters every request carries."""
         plan = self.plan
         return Sampling(
-            temperature=plan.temperature, seed=plan.seed, max_tokens=plan.max_tokens, ignore_eos=plan.ignore_eos
+            temperature=plan.temperature,
+            top_p=plan.top_p,
+            top_k=plan.top_k,
+            min_p=plan.min_p,
+            seed=plan.seed,
+            max_tokens=plan.max_tokens,
+            ignore_eos=plan.ignore_eos,
+            enable_thinking=plan.enable_thinking,
         )
 
     def fingerprint(self, provenance: dict[str, Any]) -> str:
@@ -81,10 +95,7 @@ def resolve(
     base_urls: Sequence[str] = (),
     prompts: str | None = None,
     python: Path | None = None,
-    request_rate: float | None = None,
-    burstiness: float | None = None,
-    max_concurrency: Sequence[int] = (),
-    num_prompts: int | None = None,
+    changes: Mapping[str, Any] | None = None,
 ) -> Options:
     """Load and check everything before anything is installed, downloaded or started.
 
@@ -96,22 +107,14 @@ def resolve(
         base_urls: `URL` or `ARM=URL` of servers that already run.
         prompts: a prompt set's name (in bench/prompts) or a JSONL file, instead of the plan's and the recipe's.
         python: interpreter that has vLLM, for recipes with the local runtime and no managed environment.
-        request_rate: instead of the plan's, as are the following.
-        burstiness: see Plan.
-        max_concurrency: the plan's `concurrency`.
-        num_prompts: the plan's `limit`.
+        changes: keys of the plan with other values; None leaves a key as it is.
 
     Raises:
         SpecdeckError: anything unknown, mistyped or contradictory, with the nearest valid name.
     """
     recipe = load_recipe(recipe_name) if recipe_name else None
-    plan = _changed(
-        load_plan(plan_name),
-        request_rate=request_rate,
-        burstiness=burstiness,
-        concurrency=tuple(dict.fromkeys(max_concurrency)) or None,
-        limit=num_prompts,
-    )
+    plan = changed_plan(load_plan(plan_name), changes or {})
+    num_prompts = (changes or {}).get("limit")
     attached = _attached(base_urls, arms)
     chosen = tuple(attached) if attached else _arms(recipe, plan, arms)
     reasons = {} if attached or recipe is None else {n: str(recipe.arms[n].unavailable) for n in chosen}
@@ -194,9 +197,48 @@ def sha256_file(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _changed(plan: Plan, **changes: Any) -> Plan:
-    """The plan with what the command line says instead; None leaves a key as it is."""
-    return plan.model_copy(update={key: value for key, value in changes.items() if value is not None})
+def goodput_limits(words: Sequence[str]) -> dict[str, float] | None:
+    """Read `ttft:200`, `tpot:50`, `e2el:3000` (milliseconds) as `vllm bench serve --goodput` spells them.
+
+    Raises:
+        SpecdeckError: another form, an unknown key, or one that is given twice.
+    """
+    limits: dict[str, float] = {}
+    for word in words:
+        key, _, value = word.partition(":")
+        try:
+            number = float(value)
+        except ValueError:
+            number = 0.0
+        if key not in Goodput.model_fields or key in limits or not 0 < number < float("inf"):
+            raise SpecdeckError(
+                f"{word!r} is no limit of a good request",
+                where="--goodput",
+                fix="--goodput ttft:200 --goodput tpot:50 (keys ttft, tpot, e2el, each once; milliseconds above 0)",
+            )
+        limits[key] = number
+    return limits or None
+
+
+def changed_plan(plan: Plan, changes: Mapping[str, Any]) -> Plan:
+    """The plan with what the command line says instead; None leaves a key as it is.
+
+    Raises:
+        SpecdeckError: the changed plan contradicts itself, or a value is out of bounds.
+    """
+    wanted = {key: value for key, value in changes.items() if value is not None}
+    if not wanted:
+        return plan
+    try:
+        made = parse_plan({**plain(plan), **wanted})
+    except ValidationError as error:
+        problems = from_validation(error, Plan)
+    else:
+        problems = check_plan(made)
+        if not problems:
+            return made
+    first = problems[0]
+    raise SpecdeckError(first.what, where=f"the command line, plan key {dotted(first.path)}", fix=first.fix)
 
 
 def _attached(base_urls: Sequence[str], arms: Sequence[str]) -> dict[str, str]:

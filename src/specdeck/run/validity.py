@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specdeck.results.schema import Finding
-from specdeck.run.witnesses import near_capacity, ttft_gap
+from specdeck.run.witnesses import near_capacity, ttft_gap, undelivered_concurrency
 from specdeck.telemetry.counters import per_position_gap
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Facts:
         ttft_mean_ms: see ClientHealth, as the following.
         client_chunks_per_s: what the client reached in its self-test.
         duration_s: of the load.
+        concurrency: requests in flight that a closed loop was asked for.
     """
 
     method: str | None
@@ -67,6 +68,7 @@ class Facts:
     server_ttft_mean_ms: float | None = None
     client_chunks_per_s: float | None = None
     duration_s: float | None = None
+    concurrency: int | None = None
 
 
 def check(facts: Facts) -> list[Finding]:
@@ -253,7 +255,9 @@ def _throttled(facts: Facts) -> Iterable[Finding]:
 
 
 def _delivery(facts: Facts) -> Iterable[Finding]:
-    """Whether an open loop sent what it was asked to. Latency counts from the due moment either way."""
+    """Whether the load was the one asked for. Latency counts from the due moment either way."""
+    if told := undelivered_concurrency(facts.records, facts.concurrency if facts.request_rate is None else None):
+        yield warning("concurrency_not_delivered", told)
     asked, sent = facts.request_rate, facts.sent_rate
     if asked is None or sent is None or sent >= asked * (1 - RATE_TOLERANCE):
         return

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 TTFT_MIN_MS = 50.0
 TTFT_SHARE = 0.25
 CAPACITY_SHARE = 0.7
+CONCURRENCY_TOLERANCE = 0.1
+MIN_SPAN_S = 1.0
 
 
 def mean_ttft_ms(records: Sequence[RequestRecord]) -> float | None:
@@ -56,6 +58,28 @@ def ttft_gap(ours_ms: float | None, servers_ms: float | None) -> str | None:
     return (
         f"first tokens came after {ours_ms:.0f} ms here and after {servers_ms:.0f} ms by the server's own clock "
         f"(means): {gap:.0f} ms went by on the way, in the server's front end, or in this client"
+    )
+
+
+def undelivered_concurrency(records: Sequence[RequestRecord], asked: int | None) -> str | None:
+    """What to tell where a closed loop held fewer requests in flight than asked for, while there still were some.
+
+    Looked at from the first request sent to the moment the last was sent: what follows is the tail, in which fewer are
+    in flight by design. None for fewer than two requests a slot or under a second, which tell nothing.
+    """
+    sent = [record for record in records if record.sent_s is not None]
+    if asked is None or len(sent) < 2 * asked or len(sent) < len(records):
+        return None
+    begin = min(record.sent_s or 0.0 for record in sent)
+    until = max(record.sent_s or 0.0 for record in sent)
+    if until - begin < MIN_SPAN_S:
+        return None
+    held = sum(min(record.end_s, until) - (record.sent_s or 0.0) for record in sent) / (until - begin)
+    if held >= asked * (1 - CONCURRENCY_TOLERANCE):
+        return None
+    return (
+        f"{asked} requests in flight were asked for, {held:.3g} were while there were requests left: "
+        "the client was late to send, or could not open connections"
     )
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from specdeck.results.schema import Strict
 
 SUMMARY_VERSION = 1
@@ -73,6 +75,15 @@ class Position(Strict, frozen=True, kw_only=True):
     rate: Estimate
 
 
+class Goodput(Strict, frozen=True, kw_only=True):
+    """Requests that met the plan's limits: how many of all that were to be sent, and how many a second."""
+
+    good: int
+    requests: int
+    share: Estimate
+    req_s: float | None
+
+
 class Row(Strict, frozen=True, kw_only=True):
     """One arm at one concurrency, pooled over its valid rounds. `ratio` is None for the baseline itself.
 
@@ -99,6 +110,7 @@ class Row(Strict, frozen=True, kw_only=True):
     prefix_hit_rate: float | None
     itl_s: Quantiles = Quantiles(n=0)
     peak_output_tok_s: float | None = None
+    goodput: Goodput | None = None
 
 
 class ArmSummary(Strict, frozen=True, kw_only=True):
@@ -211,3 +223,4 @@ class Summary(Strict, frozen=True, kw_only=True):
     seed: int
     distributions: tuple[Distribution, ...] = ()
     timeline: tuple[Span, ...] = ()
+    goodput_limits_ms: dict[str, float] = msgspec.field(default_factory=dict)

@@ -6,11 +6,14 @@ from collections import defaultdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from specdeck.results.schema import ArmInfo
 from specdeck.stats.acceptance import acceptance, length_from_payloads, pool, positions, with_payload
 from specdeck.stats.bootstrap import RESAMPLES, SEED
 from specdeck.stats.distribution import distribution
 from specdeck.stats.equality import equal_text, texts
+from specdeck.stats.goodput import goodput, limits_of
 from specdeck.stats.latency import quantiles, rates
 from specdeck.stats.model import (
     CPU_NOTICE,
@@ -51,6 +54,7 @@ def summarize(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -
     names = _arm_names(run, [cell for cell, _ in cells])
     baseline = run.baseline_arm if run.baseline_arm in names else None
     notes: list[Note] = [*run_notes(run, names, valid.keys()), *cell_notes([cell for cell, _ in cells])]
+    limits = limits_of(run.plan)
     rows: list[Row] = []
     distributions: list[Distribution] = []
     arms: list[ArmSummary] = []
@@ -62,7 +66,8 @@ def summarize(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -
             paired = paired_ratio(measured, base[concurrency]) if concurrency in base else None
             if paired is not None and baseline is not None:
                 notes += ratio_notes(name, baseline, concurrency, paired, len(measured))
-            rows.append(_row(name, concurrency, measured, paired, with_ratio=baseline not in (None, name)))
+            row = _row(name, concurrency, measured, paired, with_ratio=baseline not in (None, name))
+            rows.append(msgspec.structs.replace(row, goodput=goodput(measured, limits)))
             distributions += _distributions(name, concurrency, measured)
         everything = [item for measured in groups.values() for item in measured]
         arm = _arm(name, run.arms.get(name, ArmInfo(name=name)), everything)
@@ -93,6 +98,7 @@ def summarize(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -
         seed=SEED,
         distributions=tuple(distributions),
         timeline=_timeline([cell for cell, _ in cells]),
+        goodput_limits_ms=limits,
     )
 
 

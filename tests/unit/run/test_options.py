@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import orjson
 import pytest
 
 from specdeck.errors import SpecdeckError
+from specdeck.load.client import Target, request_body
 from specdeck.paths import repo_root
-from specdeck.run.options import resolve
+from specdeck.run.options import goodput_limits, resolve
 
 URLS = ["http://127.0.0.1:1"]
 
@@ -18,10 +22,7 @@ def test_rate_burstiness_concurrency_and_number_of_prompts_replace_the_plans() -
         recipe_name=None,
         plan_name="smoke",
         base_urls=URLS,
-        request_rate=2.5,
-        burstiness=0.5,
-        max_concurrency=[8, 16, 8],
-        num_prompts=4,
+        changes={"request_rate": 2.5, "burstiness": 0.5, "concurrency": [8, 16], "limit": 4, "seed": None},
     )
     plan = changed.plan
     assert (plan.request_rate, plan.burstiness, plan.concurrency, plan.limit) == (2.5, 0.5, (8, 16), 4)
@@ -32,5 +33,39 @@ def test_rate_burstiness_concurrency_and_number_of_prompts_replace_the_plans() -
 
 def test_more_prompts_than_there_are_is_refused_with_how_many_there_are() -> None:
     with pytest.raises(SpecdeckError, match="5000 prompts asked for, the set has") as caught:
-        resolve(repo_root(), recipe_name=None, plan_name="smoke", base_urls=URLS, num_prompts=5000)
+        resolve(repo_root(), recipe_name=None, plan_name="smoke", base_urls=URLS, changes={"limit": 5000})
     assert "--num-prompts" in str(caught.value)
+
+
+def test_every_sampling_parameter_reaches_the_requests() -> None:
+    changes = {
+        "max_tokens": 9, "temperature": 0.5, "top_p": 0.9, "top_k": 20, "min_p": 0.05, "seed": 3, "ignore_eos": True,
+        "enable_thinking": False,
+    }  # fmt: skip
+    options = resolve(repo_root(), recipe_name=None, plan_name="smoke", base_urls=URLS, changes=changes)
+    body = orjson.loads(request_body(Target("http://h", "m"), options.prompts[0], options.sampling))
+    sent = {**body, "enable_thinking": body["chat_template_kwargs"]["enable_thinking"]}
+    assert {key: sent[key] for key in changes} == changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"top_p": 0.0}, "top_p"),
+        ({"enable_thinking": True, "endpoint": "completions"}, "enable_thinking"),
+        ({"goodput": {}}, "goodput"),
+    ],
+)
+def test_a_change_that_the_plan_does_not_allow_is_refused_with_its_key(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(SpecdeckError) as caught:
+        resolve(repo_root(), recipe_name=None, plan_name="smoke", base_urls=URLS, changes=changes)
+    assert f"plan key {told}" in str(caught.value)
+    assert "Fix:" in str(caught.value)
+
+
+def test_goodput_limits_are_read_as_vllm_spells_them() -> None:
+    assert goodput_limits([]) is None
+    assert goodput_limits(["ttft:200", "tpot:50.5"]) == {"ttft": 200.0, "tpot": 50.5}
+    for wrong in (["ttft"], ["itl:3"], ["ttft:0"], ["ttft:nan"], ["ttft:inf"], ["tpot:1", "tpot:2"]):
+        with pytest.raises(SpecdeckError, match="no limit of a good request"):
+            goodput_limits(wrong)

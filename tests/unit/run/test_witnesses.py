@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from specdeck.results.schema import RequestError, RequestRecord
-from specdeck.run.witnesses import mean_ttft_ms, near_capacity, server_mean_ttft_ms, ttft_gap
+from specdeck.run.witnesses import mean_ttft_ms, near_capacity, server_mean_ttft_ms, ttft_gap, undelivered_concurrency
 from specdeck.telemetry.counters import Snapshot
 
 RECORD = RequestRecord(
@@ -54,3 +54,25 @@ def test_a_load_near_what_the_client_reached_alone_is_told_and_one_far_below_is_
     assert near_capacity([RECORD] * 35, 1.0, 100.0) is None
     assert near_capacity([RECORD], 1.0, None) is None
     assert near_capacity([], 0.0, 100.0) is None
+
+
+def _slots(slots: int, each: int, pause_s: float) -> list[RequestRecord]:
+    """Requests of 1 s, `each` a slot, the next one sent `pause_s` after the last one's end."""
+    starts = [number * (1 + pause_s) for number in range(each)]
+    return [msgspec.structs.replace(RECORD, sent_s=start, end_s=start + 1) for start in starts] * slots
+
+
+def test_a_closed_loop_that_held_fewer_in_flight_than_asked_for_is_told_with_how_many() -> None:
+    told = undelivered_concurrency(_slots(4, 5, pause_s=1.0), 4)
+    assert told is not None
+    assert "4 requests in flight were asked for, 2 were" in told
+    assert undelivered_concurrency(_slots(4, 5, pause_s=0.05), 4) is None
+
+
+def test_the_tail_and_loads_too_short_to_tell_are_no_missing_concurrency() -> None:
+    tail = [*_slots(4, 5, 0.0), msgspec.structs.replace(RECORD, sent_s=4.0, end_s=500.0)]
+    assert undelivered_concurrency(tail, 4) is None
+    assert undelivered_concurrency(_slots(4, 1, 0.0), 4) is None
+    assert undelivered_concurrency(_slots(1, 5, 9.0), None) is None
+    unsent = msgspec.structs.replace(RECORD, sent_s=None)
+    assert undelivered_concurrency([*_slots(4, 5, 1.0), unsent], 4) is None

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from specdeck.stats.acceptance import acceptance_length, positions_from_counters
+from specdeck.stats.goodput import limits_of
 from specdeck.stats.observations import quotient
 from specdeck.stats.tokens import peak_tokens_per_s
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from specdeck.results.schema import Cell, RequestRecord, Run
 
@@ -53,7 +54,7 @@ def render(
         "total_input_tokens": total_in,
         "total_output_tokens": total_out,
         "request_throughput": len(good) / cell.duration_s,
-        "request_goodput": None,
+        "request_goodput": _goodput(good, limits_of(run.plan), cell.duration_s),
         "output_throughput": quotient(total_out, cell.duration_s),
         "total_token_throughput": quotient(both, cell.duration_s),
         "input_lens": inputs,
@@ -87,6 +88,24 @@ def _times(good: Sequence[RequestRecord], percentiles: Sequence[float], *, open_
     return {
         key: value for name, seconds in times.items() for key, value in _statistics(name, seconds, percentiles).items()
     }
+
+
+def _goodput(good: Sequence[RequestRecord], limits: Mapping[str, float], duration_s: float) -> float | None:
+    """Requests a second that met the limits. As there, times count from when a request was sent."""
+    if not limits:
+        return None
+    met = 0
+    for record in good:
+        if record.completion_tokens is None:
+            return None
+        times = {
+            "ttft": _since_sent(record, record.first_token_s),
+            "tpot": 0.0 if record.completion_tokens == 1 else _tpot(record),
+            "e2el": _since_sent(record, record.last_token_s),
+        }
+        told = [(times[key], limit) for key, limit in limits.items()]
+        met += all(time is not None and 1000 * time <= limit for time, limit in told)
+    return met / duration_s
 
 
 def _setup(run: Run, cell: Cell, prompts: int) -> dict[str, Any]:
