@@ -41,7 +41,7 @@ test: host $(VENV)/.dev ## Run all tests, those on a real vLLM included
 	@$(PY) -m pytest $(ARGS)
 
 .PHONY: lint
-lint: $(VENV)/.dev ## ruff, mypy --strict, shellcheck, yamllint, generated files current
+lint: $(VENV)/.dev ## ruff, mypy --strict, shellcheck, yamllint, hadolint, generated files current
 	@tools/lint.sh
 
 .PHONY: check-tables

@@ -11,6 +11,7 @@ step "ruff format" "$bin/ruff" format --quiet --check .
 step "mypy --strict" "$bin/mypy"
 step "shellcheck" "$bin/shellcheck" -x "${shells[@]}"
 step "yamllint" "$bin/yamllint" --strict "${yamls[@]}"
+step "hadolint" "$bin/hadolint" docker/Dockerfile*
 step "zizmor" "$bin/zizmor" --quiet --offline .github/workflows
 if command -v actionlint > /dev/null; then step "actionlint" actionlint; else echo "lint: actionlint is not installed here: skipped"; fi
 step "generated files are current" "$bin/python" -m specdeck schema --check
