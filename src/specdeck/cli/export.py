@@ -38,11 +38,13 @@ def export(
     from specdeck.report.export import parquet, prometheus, vllm_bench  # noqa: PLC0415
     from specdeck.report.load import load_cells  # noqa: PLC0415
     from specdeck.results.atomic import replace_file, storing  # noqa: PLC0415
+    from specdeck.results.kind import require_measured  # noqa: PLC0415
     from specdeck.stats.summary import summarize  # noqa: PLC0415
 
     percentiles = _percentiles(metric_percentiles)
     folder = run_folder(run_dir)
     run, cells = load_cells(folder)
+    require_measured(run, "an export: other tools would take its figures for a drafter's")
     if form is Format.PROMETHEUS:
         files = {"specdeck.prom": prometheus.render(summarize(run, cells)).encode()}
     elif form is Format.PARQUET:

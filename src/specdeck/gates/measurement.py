@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from specdeck.report.origin import gpus, processor, vllm_version
+from specdeck.results.kind import require_measured
 from specdeck.stats.sample import Sample, samples
 
 if TYPE_CHECKING:
@@ -51,7 +52,12 @@ class Measurement:
 def measurement(
     run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]], quality: tuple[CheckResult, ...] = ()
 ) -> Measurement:
-    """Reduce a run to what a comparison needs."""
+    """Reduce a run to what a comparison needs.
+
+    Raises:
+        SpecdeckError: the run's acceptance is synthetic.
+    """
+    require_measured(run, "a comparison or a gate")
     bad = [cell for cell, _ in cells if cell.status != "ok"]
     return Measurement(
         name=run.run_id,

@@ -6,10 +6,12 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
+from specdeck.stats.model import Estimate
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from specdeck.stats.model import Estimate, Interval, Summary
+    from specdeck.stats.model import Interval, Summary
 
     Value = str | int | float | None
 
@@ -31,7 +33,9 @@ def _arms(summary: Summary) -> str:
         "mean_completion_tokens", "output_tok_s", "output_tok_s_min", "output_tok_s_max", "output_tok_s_lo",
         "output_tok_s_hi", "ratio", "ratio_lo", "ratio_hi", "ratio_prompts", "acceptance_length",
         "acceptance_length_lo", "acceptance_length_hi", "acceptance_length_counters", "acceptance_length_payloads",
-        "draft_acceptance_rate", "drafts", "draft_tokens", "accepted_tokens", "prefix_hit_rate", "throughput_notice",
+        "draft_acceptance_rate", "drafts", "draft_tokens", "accepted_tokens", "prefix_hit_rate", "step_s", "step_s_lo",
+        "step_s_hi", "break_even_length", "break_even_length_lo", "break_even_length_hi", "acceptance_kind",
+        "throughput_notice",
     )  # fmt: skip
     return write_csv(
         head,
@@ -46,8 +50,8 @@ def _arms(summary: Summary) -> str:
                 row.ratio.interval.prompts if row.ratio and row.ratio.interval else None,
                 *_figure(row.acceptance.length), row.acceptance.length_from_counters,
                 row.acceptance.length_from_payloads, row.acceptance.draft_acceptance_rate, row.acceptance.drafts,
-                row.acceptance.draft_tokens, row.acceptance.accepted_tokens, row.prefix_hit_rate,
-                summary.throughput_notice,
+                row.acceptance.draft_tokens, row.acceptance.accepted_tokens, row.prefix_hit_rate, *_figure(row.step_s),
+                *_figure(row.break_even or Estimate()), summary.acceptance_kind, summary.throughput_notice,
             )
             for row in summary.rows
         ),
@@ -56,7 +60,7 @@ def _arms(summary: Summary) -> str:
 
 def _positions(summary: Summary) -> str:
     return write_csv(
-        ("arm", "num_speculative_tokens", "position", "rate", "rate_lo", "rate_hi", "prompts"),
+        ("arm", "num_speculative_tokens", "position", "rate", "rate_lo", "rate_hi", "prompts", "acceptance_kind"),
         (
             (
                 arm.name,
@@ -64,6 +68,7 @@ def _positions(summary: Summary) -> str:
                 p.position,
                 *_figure(p.rate),
                 p.rate.interval.prompts if p.rate.interval else None,
+                summary.acceptance_kind,
             )
             for arm in summary.arms
             for p in arm.positions

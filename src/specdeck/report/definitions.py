@@ -19,6 +19,11 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
         "Output tok/s divided by the baseline's at the same concurrency, over the rounds that both have; the interval "
         "pairs the arms by prompt.",
     ),
+    (
+        "step, break-even length",
+        "Decoding time (first to last token) / verification steps, summed over requests; the arm's over the baseline's "
+        "is the acceptance length from which its decoding is faster.",
+    ),
     ("TTFT", "Time to first token: from the moment the schedule wanted the request sent to its first token."),
     ("TPOT", "Time per output token: (last token − first token) / (completion tokens − 1), for each request."),
     (

@@ -30,6 +30,10 @@ def headline(summary: Summary) -> str:
     """Say who accepts how much and who is how fast, with intervals, and whether that predicts a GPU."""
     if not summary.rows:
         return f"Nothing to compare on {clean(summary.recipe)}: {_invalid(summary)}."
+    if summary.acceptance_kind == "synthetic":
+        from specdeck.report import synthetic  # noqa: PLC0415 - it names arms as this module does
+
+        return synthetic.headline(summary)
     arms = drafters(summary)
     shown = arms or [arm for arm in summary.arms if arm.cells]
     subject = " vs ".join(arm_label(arm) for arm in shown)

@@ -10,6 +10,7 @@ from specdeck.report.markdown import escape, render_table
 from specdeck.report.origin import one_line
 from specdeck.report.pictures import PICTURES
 from specdeck.report.tables import CI, ROUNDS, Column, Table
+from specdeck.results.kind import require_measured
 
 if TYPE_CHECKING:
     from specdeck.results.schema import Run
@@ -23,7 +24,11 @@ def snippet(run: Run, summary: Summary, folder: str | None = None) -> str:
         run: the run, for its origin.
         summary: its figures.
         folder: where the run lies relative to the README, for the pictures; None leaves them out.
+
+    Raises:
+        SpecdeckError: the run's acceptance is synthetic.
     """
+    require_measured(run, "a table of measured results")
     baseline = clean(summary.baseline) if summary.baseline else "baseline"
     table = Table(
         key="readme",

@@ -9,6 +9,7 @@ from specdeck.report.format import (
     MISSING,
     clean,
     count,
+    fixed,
     milliseconds,
     percent,
     percent_interval,
@@ -20,7 +21,7 @@ from specdeck.report.format import (
 from specdeck.report.headline import arm_label
 
 if TYPE_CHECKING:
-    from specdeck.stats.model import EqualText, Quantiles, Summary
+    from specdeck.stats.model import EqualText, Estimate, Quantiles, Summary
 
 CI = "[95 % interval]"
 ROUNDS = "[min–max of rounds]"
@@ -54,9 +55,20 @@ class Table:
 
 def tables(summary: Summary) -> list[Table]:
     """All tables that have at least one row, in reading order."""
+    if summary.acceptance_kind == "synthetic":
+        from specdeck.report import synthetic  # noqa: PLC0415 - it makes tables of this module's kind
+
+        made = [
+            steps(summary),
+            synthetic.assumed_throughput(summary),
+            synthetic.asked_positions(summary),
+            latency(summary),
+        ]
+        return [table for table in made if table.rows]
     made = [
         throughput(summary),
         acceptance(summary),
+        steps(summary),
         latency(summary),
         goodput(summary),
         positions(summary),
@@ -122,6 +134,47 @@ def acceptance(summary: Summary) -> Table:
         ),
         notes=("Acceptance length includes the bonus token: 1 + accepted / drafts.",),
     )
+
+
+def steps(summary: Summary) -> Table:
+    """Time of a verification step, and the acceptance length from which it pays, by arm and concurrency."""
+    measured = summary.acceptance_kind == "measured"
+    return Table(
+        key="steps",
+        title="Verification steps",
+        notice=summary.throughput_notice if measured else None,
+        columns=(
+            Column("arm", text=True),
+            Column("conc."),
+            Column("step, ms", ROUNDS),
+            Column("breaks even at length", CI),
+            *((Column("acceptance length"),) if measured else ()),
+        ),
+        rows=tuple(
+            (
+                clean(row.arm),
+                count(row.concurrency),
+                milliseconds_spread(row.step_s),
+                MISSING if row.break_even is None else with_interval(row.break_even),
+                *((fixed(row.acceptance.length.value, 2),) if measured else ()),
+            )
+            for row in summary.rows
+            if row.step_s.value is not None
+        ),
+        notes=(
+            "A step is from one token of a request to the next without a drafter, from one verified draft to the next "
+            "with one. It breaks even where the acceptance length equals its time over that of a step without a "
+            "drafter; decoding alone, a longer time to the first token not counted.",
+        ),
+    )
+
+
+def milliseconds_spread(estimate: Estimate) -> str:
+    """Write seconds as milliseconds with the smallest and largest round: 17.5 [17.4–17.6]."""
+    text, spread = milliseconds(estimate.value), estimate.spread
+    if estimate.value is None or spread is None or spread.rounds < 2:
+        return text
+    return f"{text} [{milliseconds(spread.min)}–{milliseconds(spread.max)}]"
 
 
 def latency(summary: Summary) -> Table:

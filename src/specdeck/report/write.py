@@ -26,7 +26,9 @@ def write_all(run_dir: Path, run: Run, summary: Summary) -> list[Path]:
     Raises:
         SpecdeckError: a file could not be written (full disk, no permission); the old one is untouched.
     """
-    pictures = {p.file: draw(p.name, summary) for p in PICTURES}
+    # Pictures leave their page; one of an assumed acceptance would be taken for a drafter's.
+    shown = summary.acceptance_kind == "measured"
+    pictures = {p.file: draw(p.name, summary) if shown else None for p in PICTURES}
     drawn = {file: data for file, data in pictures.items() if data is not None}
     files = {
         "summary.json": as_json(summary).encode(),

@@ -12,6 +12,9 @@ import msgspec
 
 SCHEMA_VERSION = 1
 
+AcceptanceKind = Literal["measured", "synthetic"]
+"""`synthetic`: the server accepted drafts at asked rates, whatever they said. Its texts and acceptance mean nothing."""
+
 
 class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=False):
     """Base of all records: immutable, keyword-only, unknown keys refused."""
@@ -185,7 +188,10 @@ class Cell(Strict, frozen=True, kw_only=True):
 
 
 class ArmInfo(Strict, frozen=True, kw_only=True):
-    """What an arm is and how it was served; `readiness` is the proof that it was that."""
+    """What an arm is and how it was served; `readiness` is the proof that it was that.
+
+    `asked_rates`: in a run of synthetic acceptance, the share of drafts whose token i the server was told to accept.
+    """
 
     name: str
     method: str | None = None
@@ -194,6 +200,7 @@ class ArmInfo(Strict, frozen=True, kw_only=True):
     env: dict[str, str] = msgspec.field(default_factory=dict)
     readiness: dict[str, Any] = msgspec.field(default_factory=dict)
     unavailable: str | None = None
+    asked_rates: tuple[float, ...] | None = None
 
 
 class Run(Strict, frozen=True, kw_only=True):
@@ -218,3 +225,4 @@ class Run(Strict, frozen=True, kw_only=True):
     baseline_arm: str | None
     arms: dict[str, ArmInfo]
     provenance: dict[str, Any]
+    acceptance_kind: AcceptanceKind = "measured"

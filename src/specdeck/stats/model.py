@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from specdeck.results.schema import Strict
+from specdeck.results.schema import AcceptanceKind, Strict
 
 SUMMARY_VERSION = 1
 
@@ -88,6 +88,8 @@ class Row(Strict, frozen=True, kw_only=True):
     """One arm at one concurrency, pooled over its valid rounds. `ratio` is None for the baseline itself.
 
     `itl_s` is a value a token, `inter_chunk_s` a value a chunk; `peak_output_tok_s` is the best second of any round.
+    `break_even` is the acceptance length from which the arm decodes faster than the baseline (see steps.py); None where
+    nothing drafts in the arm, or something does in the baseline.
     """
 
     arm: str
@@ -111,10 +113,12 @@ class Row(Strict, frozen=True, kw_only=True):
     itl_s: Quantiles = Quantiles(n=0)
     peak_output_tok_s: float | None = None
     goodput: Goodput | None = None
+    step_s: Estimate = Estimate()
+    break_even: Estimate | None = None
 
 
 class ArmSummary(Strict, frozen=True, kw_only=True):
-    """One arm over all its valid cells, whatever their concurrency."""
+    """One arm over all its valid cells, whatever their concurrency. `asked_rates`: see ArmInfo."""
 
     name: str
     method: str | None
@@ -125,6 +129,7 @@ class ArmSummary(Strict, frozen=True, kw_only=True):
     acceptance: Acceptance
     positions: tuple[Position, ...]
     unavailable: str | None = None
+    asked_rates: tuple[float, ...] | None = None
 
 
 class RequestRate(Strict, frozen=True, kw_only=True):
@@ -224,3 +229,4 @@ class Summary(Strict, frozen=True, kw_only=True):
     distributions: tuple[Distribution, ...] = ()
     timeline: tuple[Span, ...] = ()
     goodput_limits_ms: dict[str, float] = msgspec.field(default_factory=dict)
+    acceptance_kind: AcceptanceKind = "measured"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from specdeck.results.kind import SYNTHETIC_NOTICE
 from specdeck.results.schema import ArmInfo
 from specdeck.stats.acceptance import acceptance, length_from_payloads, pool, positions, with_payload
 from specdeck.stats.bootstrap import RESAMPLES, SEED
@@ -29,6 +30,7 @@ from specdeck.stats.model import (
 )
 from specdeck.stats.notes import cell_notes, counter_notes, ratio_notes, run_notes
 from specdeck.stats.observations import observe, quotient
+from specdeck.stats.steps import break_even, step_time
 from specdeck.stats.throughput import PairedRatio, completion_tokens, output_tok_s, paired_ratio, request_tok_s
 from specdeck.stats.tokens import peak_tokens_per_s
 
@@ -67,7 +69,9 @@ def summarize(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -
             if paired is not None and baseline is not None:
                 notes += ratio_notes(name, baseline, concurrency, paired, len(measured))
             row = _row(name, concurrency, measured, paired, with_ratio=baseline not in (None, name))
-            rows.append(msgspec.structs.replace(row, goodput=goodput(measured, limits)))
+            row = msgspec.structs.replace(row, goodput=goodput(measured, limits))
+            plain = base.get(concurrency) if baseline is not None and not _drafts(run, baseline) else None
+            rows.append(_with_steps(row, measured, plain, drafting=_drafts(run, name)))
             distributions += _distributions(name, concurrency, measured)
         everything = [item for measured in groups.values() for item in measured]
         arm = _arm(name, run.arms.get(name, ArmInfo(name=name)), everything)
@@ -82,7 +86,7 @@ def summarize(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -
         recipe=run.recipe_name,
         plan=run.plan_name,
         device=run.device,
-        throughput_notice=_NOTICES.get(run.device),
+        throughput_notice=SYNTHETIC_NOTICE if run.acceptance_kind == "synthetic" else _NOTICES.get(run.device),
         baseline=baseline,
         planned_prompts=run.num_prompts,
         temperature=plan.get("temperature"),
@@ -91,7 +95,8 @@ def summarize(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -
         arms=tuple(arms),
         rows=tuple(rows),
         categories=tuple(categories),
-        equal_text=_equal_text(names, baseline, valid),
+        # Texts of synthetic acceptance are whatever the drafter said.
+        equal_text=_equal_text(names, baseline, valid) if run.acceptance_kind == "measured" else (),
         excluded_cells=sum(cell.status != "ok" for cell, _ in cells),
         findings=tuple(notes),
         resamples=RESAMPLES,
@@ -99,7 +104,19 @@ def summarize(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -
         distributions=tuple(distributions),
         timeline=_timeline([cell for cell, _ in cells]),
         goodput_limits_ms=limits,
+        acceptance_kind=run.acceptance_kind,
     )
+
+
+def _drafts(run: Run, name: str) -> bool:
+    info = run.arms.get(name)
+    return info is not None and info.method is not None
+
+
+def _with_steps(row: Row, cells: Measured, plain: Measured | None, *, drafting: bool) -> Row:
+    """Add the step time, and for a drafting arm the acceptance length at which it breaks even with `plain`."""
+    even = (break_even(cells, plain) if plain else Estimate()) if drafting else None
+    return msgspec.structs.replace(row, step_s=step_time(cells, drafting=drafting), break_even=even)
 
 
 def _distributions(name: str, concurrency: int, cells: Measured) -> list[Distribution]:
@@ -182,6 +199,7 @@ def _arm(name: str, info: ArmInfo, cells: Measured) -> ArmSummary:
         acceptance=acceptance(counters, seen),
         positions=positions(counters, seen),
         unavailable=info.unavailable,
+        asked_rates=info.asked_rates,
     )
 
 
