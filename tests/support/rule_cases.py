@@ -222,6 +222,10 @@ CASES: dict[str, Case] = {
         target={"quantization_config": {"quant_method": "modelopt"}},
         target_right={"quantization_config": {"quant_method": "fp8", "modules_to_not_convert": ["lm_head"]}},
     ),
+    "draft-schedule-async": Case(
+        {"arms.dflash2.speculative": {"num_speculative_tokens_per_batch_size": [[1, 4, 7], [5, 8, 3]]}},
+        extra("async_scheduling", False),
+    ),
     "scheduler-not-async": Case(extra("scheduler_cls", "mine.Scheduler"), NO_EXTRA),
     # attention
     "fp8-kv-flash-attn": Case(
@@ -283,6 +287,14 @@ CASES: dict[str, Case] = {
     ),
     "flash-next-async-mtp": Case(
         extra("async_scheduling", True), extra("async_scheduling", False), arm="mtp", target=FLASH_NEXT
+    ),
+    "flash-next-sm86": Case(
+        {"hardware.class": "rtx3090"},
+        {"hardware.class": "a100-80g"},
+        arm="mtp",
+        target=FLASH_NEXT,
+        host=host(capabilities=((8, 6), (8, 6))),
+        host_right=host(capabilities=((8, 0), (8, 0))),
     ),
     # glm
     "glm-sparse-mla-capability": Case(

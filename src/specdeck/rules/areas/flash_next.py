@@ -238,3 +238,18 @@ def _table(ctx: Context) -> Iterator[Breach]:
 def _async(ctx: Context) -> Iterator[Breach]:
     if ctx.method == "mtp" and ctx.option("async_scheduling") is True and _flash_next(ctx):
         yield Breach(ctx.extra_key("async_scheduling"), "asynchronous scheduling with MTP")
+
+
+@AREA.rule(
+    "flash-next-sm86",
+    Severity.WARNING,
+    versions=">=0.29",
+    reason="On compute capability 8.6 Flash-Next has been published from a fork's image only; whether a release serves "
+    "it there is not known.",
+    fix="soak it before use, or serve it on 8.0, or on 8.9 and up",
+    evidence=("DominikBucko README (fork of the day-0 image on 2×3090)", "vllm#54318 (8.0)", "vllm#54846 (8.9)"),
+    needs=("target.architecture", "host.compute_capability"),
+)
+def _sm86(ctx: Context) -> Iterator[Breach]:
+    if ctx.cuda and _flash_next(ctx) and ctx.sm() == (8, 6):
+        yield Breach(("hardware", "class"), "compute capability 8.6")

@@ -146,3 +146,17 @@ def _head_dtype(ctx: Context) -> Iterator[Breach]:
 def _scheduler(ctx: Context) -> Iterator[Breach]:
     if ctx.method == "dflash" and ctx.option("scheduler_cls"):
         yield Breach(ctx.extra_key("scheduler_cls"), "a scheduler class of its own")
+
+
+@AREA.rule(
+    "draft-schedule-async",
+    Severity.WARNING,
+    reason="With asynchronous scheduling the draft length stays as it is: num_speculative_tokens_per_batch_size then "
+    "changes nothing. Where it did work it gained 2 %.",
+    fix="write extra: {async_scheduling: false} for this arm, or remove num_speculative_tokens_per_batch_size",
+    evidence=("syv-ai/qwen38-27b-rtx3090 gotchas 18 and 21", "vllm#52883"),
+)
+def _schedule(ctx: Context) -> Iterator[Breach]:
+    name = "num_speculative_tokens_per_batch_size"
+    if ctx.cuda and name in ctx.arm.speculative and ctx.option("async_scheduling") is not False:
+        yield Breach(ctx.arm_key("speculative", name), "a draft length by batch size with asynchronous scheduling")
