@@ -51,5 +51,7 @@ done
 expect aa 0 "" "$recipe"
 expect scrambled 1 acceptance-length "$(variant scrambled 'scrambled codebooks' <<< "drafter: {path: $work/drafter, license: apache-2.0}")"
 expect shorter 1 acceptance-length "$(variant shorter 'a shorter draft' <<< 'arms: {dflash2: {num_speculative_tokens: 3}}')"
+# The CPU engine's short paths compute the same as the interpreter that stands behind them, only faster.
+expect slowed 1 time-per-output-token "$(variant slowed 'a slowed server' <<< 'serve: {env: {SPECDECK_TRITON_SHORT_PATHS: "0"}}')"
 ((failures == 0)) || { say "$failures of the checks went wrong"; exit 1; }
 say "all checks went as they should"

@@ -101,7 +101,9 @@ def compare(
         if left_out:
             text = f"{where}: {left_out} prompts were answered on one side only and are in no comparison"
             notes.append(Note(code="unpaired-prompts", severity="warning", message=text, arm=arm))
-        effects += _effects(one, other, resamples)
+        found = _effects(one, other, resamples)
+        notes += _thin(found, len({*one.prompts} & {*other.prompts}), arm, where)
+        effects += found
     return Comparison(effects=_judged(effects, floors), notes=tuple(notes))
 
 
@@ -146,6 +148,17 @@ def _effects(base: Sample, candidate: Sample, resamples: int) -> list[Effect]:
         positions = range(1, width + 1) if metric.by_position else (None,)
         found += [_effect(metric, position, base, candidate, resamples) for position in positions]
     return [effect for effect in found if effect is not None]
+
+
+def _thin(effects: Sequence[Effect], shared: int, arm: str, where: str) -> list[Note]:
+    """Say which rows rest on fewer prompts than both sides answered."""
+    notes = []
+    for effect in effects:
+        left_out = shared - effect.prompts
+        if effect.value is not None and left_out and effect.key.position is None:
+            text = f"{where}: {left_out} of {shared} prompts lack a {TITLES[effect.key.metric]} in some round"
+            notes.append(Note(code="thin-row", severity="warning", message=text, arm=arm))
+    return notes
 
 
 def _effect(metric: Metric, position: int | None, base: Sample, candidate: Sample, resamples: int) -> Effect | None:

@@ -66,12 +66,16 @@ def sides(metric: Metric, position: int | None, base: Sample, candidate: Sample)
     """Bring two samples into the form of a contrast.
 
     Only prompts count that every round of both sides answered equally often: a prompt missing from one round would
-    weigh less on that side.
+    weigh less on that side. For times only those that have the time in every round.
 
     Returns:
         None when the metric does not exist here (no drafter), a sentence when it exists but cannot be compared.
     """
     shared = _whole(base) & _whole(candidate)
+    if metric.name in ("ttft_s", "tpot_s"):
+        shared &= _timed(base, metric.name) & _timed(candidate, metric.name)
+        if not shared:
+            return f"no prompt has a {metric.title} in every round of both sides"
     a, b = _rows(base, shared), _rows(candidate, shared)
     if metric.name.startswith("acceptance"):
         drafting = [bool(s.accepted_at.shape[2]) or bool(s.rounds[0].counters.drafts) for s in (base, candidate)]
@@ -131,9 +135,7 @@ def _rate_side(sample: Sample, columns: dict[str, FloatArray]) -> Side | str:
     return Side(np.stack([tokens.sum(axis=1), times.sum(axis=1), in_flight * ones, ones], axis=1), influence)
 
 
-def _log_time_side(count: FloatArray, logs: FloatArray) -> Side | str:
-    if not count.all():
-        return "a prompt has a round without that time"
+def _log_time_side(count: FloatArray, logs: FloatArray) -> Side:
     own = logs / count
     return Side(np.stack([own.mean(axis=1), np.ones(len(own))], axis=1), own)
 
@@ -147,6 +149,12 @@ def _whole(sample: Sample) -> set[str]:
     requests = sample.sums["requests"]
     complete = (requests == requests.max(initial=0)).all(axis=1) & (requests > 0).all(axis=1)
     return {name for name, there in zip(sample.prompts, complete, strict=True) if there}
+
+
+def _timed(sample: Sample, name: str) -> set[str]:
+    """Prompts whose time is known in every round: an answer that comes in one piece has no time per output token."""
+    counts = sample.sums[f"{name[:4]}_n"]
+    return {prompt for prompt, row in zip(sample.prompts, counts, strict=True) if row.all()}
 
 
 def _rows(sample: Sample, shared: set[str]) -> list[int]:

@@ -153,6 +153,29 @@ def test_drift_of_rounds_widens_the_interval_and_noise_of_requests_alone_does_no
     assert drifting.interval.hi - drifting.interval.lo > 4 * (calm.interval.hi - calm.interval.lo)
 
 
+def in_one_piece(cells: Cells, count: int) -> Cells:
+    """The cells with the first `count` prompts of round 2 answered by a single chunk: they have no TPOT."""
+    made, records = cells[1]
+    whole = [replace(r, last_token_s=r.first_token_s) if r.index < count else r for r in records]
+    return [cells[0], (made, whole)]
+
+
+def test_an_answer_in_one_piece_leaves_its_prompt_out_of_tpot_and_not_the_row() -> None:
+    found = compare(samples(timed(1.0)), samples(in_one_piece(timed(1.25), 2)))
+    by_metric = {e.key.metric: e for e in found.effects if e.key.position is None}
+    assert (by_metric["tpot_s"].prompts, by_metric["ttft_s"].prompts) == (10, 12)
+    assert by_metric["tpot_s"].value == pytest.approx(1.25)
+    assert [note.code for note in found.notes] == ["thin-row"]
+    assert "2 of 12 prompts lack a TPOT" in found.notes[0].message
+
+
+def test_a_time_that_no_prompt_has_is_not_known_and_says_so() -> None:
+    found = compare(samples(timed(1.0)), samples(in_one_piece(timed(1.25), 12)))
+    tpot = next(e for e in found.effects if e.key.metric == "tpot_s")
+    assert tpot.verdict == "not known"
+    assert tpot.reason == "no prompt has a TPOT in every round of both sides"
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_simulated_experiments_keep_coverage_false_alarms_and_power(shape: Shape) -> None:
     """80 experiments a shape with the bounds three standard errors wide; docs/method.md has 2,000 of each."""
