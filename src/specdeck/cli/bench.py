@@ -39,6 +39,9 @@ def bench(
     burstiness: float | None = typer.Option(
         None, min=1e-6, max=1e6, help="Shape of the gaps with --request-rate: 1 is Poisson, less is burstier."
     ),
+    trace: str | None = typer.Option(
+        None, help="Open loop: replay the moments of a JSONL file (timestamp in ms, output_length)."
+    ),
     max_concurrency: list[int] = typer.Option(
         [],
         min=1,
@@ -97,6 +100,7 @@ def bench(
         changes={
             "request_rate": request_rate,
             "burstiness": burstiness,
+            "trace": trace,
             "concurrency": list(dict.fromkeys(max_concurrency)) or None,
             "limit": num_prompts,
             "max_tokens": output_len,

@@ -56,7 +56,7 @@ def request_body(target: Target, prompt: Prompt, sampling: Sampling, *, cache_sa
     body: dict[str, Any] = {
         "model": target.model,
         **_prompt_part(target, prompt),
-        "max_tokens": sampling.max_tokens,
+        "max_tokens": prompt.max_tokens or sampling.max_tokens,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "top_k": sampling.top_k,

@@ -42,6 +42,7 @@ class Exchange:
     chunks: list[bytes] = field(default_factory=list)
     chunked: bool = False
     failure: RequestError | None = None
+    stage: int | None = None
 
     def payloads(self) -> list[bytes]:
         """The body's bytes of each segment, chunked framing taken off; what comes after broken framing is left out."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from specdeck.load.prompts import Prompt
+    from specdeck.load.stages import Moment
 
 
 @dataclass(frozen=True)
@@ -49,17 +51,19 @@ async def run_load(
     concurrency: int,
     sampling: Sampling,
     request_timeout_s: float,
-    due_s: Sequence[float] | None = None,
+    moments: Sequence[Moment] | None = None,
+    ramp_up_s: float = 0.0,
     cell_timeout_s: float | None = None,
     cache_salt: str | None = None,
+    salt_repeats: bool = False,
     on_record: Callable[[RequestRecord], None] | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> LoadOutcome:
     """Send every prompt once, at most `concurrency` at a time.
 
-    Without `due_s` the loop is closed: a slot's next request is scheduled at the end of its last. With it, request i is
-    scheduled `due_s[i]` after the start whatever became of the others; when `concurrency` requests are in flight it
-    waits here, which is `sent_s` minus `scheduled_s` of its record.
+    Without `moments` the loop is closed: a slot's next request is scheduled at the end of its last. With them, request
+    i is scheduled at `moments[i]` whatever became of the others; when `concurrency` requests are in flight it waits
+    here, which is `sent_s` minus `scheduled_s` of its record.
 
     Failures are recorded, never retried. When so many requests in a row fail that the server is plainly gone, or the
     time for the cell is over, the rest is recorded as not sent.
@@ -70,18 +74,23 @@ async def run_load(
         concurrency: most requests in flight.
         sampling: sent with every request.
         request_timeout_s: limit of each request, from sending to the last byte.
-        due_s: seconds after the start, ascending, one for each prompt (see arrivals.py).
+        moments: when each request is due, ascending, one for each prompt (see arrivals.py, stages.py).
+        ramp_up_s: seconds over which the slots of a closed loop begin, one after another.
         cell_timeout_s: limit of the whole load.
         cache_salt: sent with every request, so that no other load's prefix cache can be hit.
+        salt_repeats: give each repetition of a prompt a salt of its own: it does not find the first one's cache.
         on_record: called with each record, after the load.
         on_progress: called with the prompt's id at each request's end, while others are timed: keep it short.
 
     Raises:
         SpecdeckError: a prompt does not fit the endpoint (before anything is sent).
     """
-    requests = [request_body(target, prompt, sampling, cache_salt=cache_salt) for prompt in prompts]
+    salts = _salts(prompts, cache_salt, salt_repeats=salt_repeats)
+    requests = [
+        request_body(target, prompt, sampling, cache_salt=salt) for prompt, salt in zip(prompts, salts, strict=True)
+    ]
     with Spill() as spill:
-        load = _Load(target, prompts, requests, concurrency, request_timeout_s, on_progress, due_s, spill)
+        load = _Load(target, prompts, requests, concurrency, request_timeout_s, on_progress, moments, ramp_up_s, spill)
         async with Pool(target, min(concurrency, len(prompts))) as pool:
             load.encode(pool)
             with collector_paused():
@@ -105,6 +114,19 @@ async def run_load(
     )
 
 
+def _salts(prompts: Sequence[Prompt], salt: str | None, *, salt_repeats: bool) -> list[str | None]:
+    """The cache salt of each request; a repeated prompt's is numbered."""
+    if not salt_repeats:
+        return [salt] * len(prompts)
+    seen: Counter[str] = Counter()
+    salts: list[str | None] = []
+    for prompt in prompts:
+        times = seen[prompt.id]
+        seen[prompt.id] += 1
+        salts.append(f"{salt or 'specdeck'}-{times}" if times else salt)
+    return salts
+
+
 def mean_in_flight(records: Sequence[RequestRecord], duration_s: float) -> float | None:
     """Time-average of requests in flight: sum of (end − sent) over the duration. None without a duration."""
     if duration_s <= 0:
@@ -120,7 +142,8 @@ class _Load:
     concurrency: int
     request_timeout_s: float
     on_progress: Callable[[str], None] | None
-    due_s: Sequence[float] | None
+    moments: Sequence[Moment] | None
+    ramp_up_s: float
     spill: Spill
     start: float = 0.0
     _next: int = 0
@@ -137,14 +160,17 @@ class _Load:
     def _request_id(self, index: int) -> str:
         return f"specdeck-{self._run_id}-{index}"
 
+    def _stage(self, index: int) -> int | None:
+        return None if self.moments is None else self.moments[index].stage
+
     async def run(self, pool: Pool, timeout_s: float | None) -> None:
         try:
             async with asyncio.timeout(timeout_s), asyncio.TaskGroup() as group:
-                if self.due_s is None:
-                    for _ in range(min(self.concurrency, len(self.prompts))):
-                        group.create_task(self._slot(pool))
+                if self.moments is None:
+                    for number in range(min(self.concurrency, len(self.prompts))):
+                        group.create_task(self._slot(pool, number * self.ramp_up_s / self.concurrency))
                 else:
-                    await self._send_when_due(pool, group, self.due_s)
+                    await self._send_when_due(pool, group, self.moments)
         except TimeoutError:
             self._why_unsent = f"the cell's time limit of {timeout_s:g} s passed"
             for exchange in self._exchanges.values():
@@ -152,13 +178,15 @@ class _Load:
                     exchange.failure = RequestError(kind="timeout", message=self._why_unsent)
                     exchange.end = exchange.end or clock()
 
-    async def _slot(self, pool: Pool) -> None:
-        scheduled = self.start
+    async def _slot(self, pool: Pool, after_s: float) -> None:
+        scheduled = self.start + after_s
+        if after_s and (wait := scheduled - clock()) > 0:
+            await asyncio.sleep(wait)
         while self._next < len(self.prompts) and not self._gives_up():
             index, self._next = self._next, self._next + 1
             scheduled = await self._one(pool, index, scheduled)
 
-    async def _send_when_due(self, pool: Pool, group: asyncio.TaskGroup, due_s: Sequence[float]) -> None:
+    async def _send_when_due(self, pool: Pool, group: asyncio.TaskGroup, moments: Sequence[Moment]) -> None:
         gate = asyncio.Semaphore(self.concurrency)
 
         async def queued(index: int, scheduled: float) -> None:
@@ -167,7 +195,7 @@ class _Load:
                     await self._one(pool, index, scheduled)
 
         for index in range(len(self.prompts)):
-            scheduled = self.start + due_s[index]
+            scheduled = self.start + moments[index].due_s
             if (wait := scheduled - clock()) > 0:
                 await asyncio.sleep(wait)
             if self._gives_up():
@@ -183,7 +211,9 @@ class _Load:
 
     async def _one(self, pool: Pool, index: int, scheduled: float) -> float:
         """Send one request and keep what came of it. Returns the moment it ended."""
-        exchange = self._exchanges[index] = Exchange(self._request_id(index), index, scheduled)
+        exchange = self._exchanges[index] = Exchange(
+            self._request_id(index), index, scheduled, stage=self._stage(index)
+        )
         try:
             await perform(
                 pool,
@@ -210,7 +240,9 @@ class _Load:
         if exchange is None:
             now = clock()
             unsent = RequestError(kind="cancelled", message=f"not sent: {self._why_unsent}")
-            due = now if self.due_s is None else self.start + self.due_s[index]
-            exchange = Exchange(self._request_id(index), index, due, end=max(now, due), failure=unsent)
+            due = now if self.moments is None else self.start + self.moments[index].due_s
+            exchange = Exchange(
+                self._request_id(index), index, due, end=max(now, due), failure=unsent, stage=self._stage(index)
+            )
         self.spill.fetch(exchange)
         return make_record(exchange, self.prompts[index], self.start, self.target.api_key)

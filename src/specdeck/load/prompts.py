@@ -34,13 +34,17 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One prompt: chat `messages` or a plain `prompt`, never both. `answer` is what a right reply ends with."""
+    """One prompt: chat `messages` or a plain `prompt`, never both. `answer` is what a right reply ends with.
+
+    `max_tokens` is its own output budget, instead of the plan's.
+    """
 
     id: _Label
     category: _Label
     messages: tuple[Message, ...] | None = None
     prompt: _NonEmpty | None = None
     answer: str | None = None
+    max_tokens: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
 
     @property
     def text(self) -> str:

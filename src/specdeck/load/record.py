@@ -32,6 +32,8 @@ def make_record(exchange: Exchange, prompt: Prompt, start: float, api_key: str |
     return RequestRecord(
         request_id=exchange.request_id,
         index=exchange.index,
+        stage=exchange.stage,
+        max_tokens=prompt.max_tokens,
         prompt_id=prompt.id,
         category=prompt.category,
         scheduled_s=round(exchange.scheduled - start, 9),

@@ -72,6 +72,7 @@ def check_plan(plan: Plan) -> list[Problem]:
                 f"write at least {plan.request_timeout_s:g}",
             )
         )
+    found += _load(plan)
     if plan.enable_thinking is not None and plan.endpoint != "chat":
         found.append(
             Problem(
@@ -83,6 +84,20 @@ def check_plan(plan: Plan) -> list[Problem]:
     if plan.goodput is not None and not plan.goodput.model_dump(exclude_none=True):
         found.append(Problem(("goodput",), "it sets no limit", "set ttft, tpot or e2el in milliseconds"))
     return found
+
+
+def _load(plan: Plan) -> Iterator[Problem]:
+    """A load has one shape."""
+    shapes = [key for key in ("request_rate", "stages", "trace", "ramp_up_s") if getattr(plan, key) is not None]
+    if len(shapes) > 1:
+        yield Problem((shapes[1],), f"the load has a shape already: {shapes[0]}", "keep one of them")
+    for number, stage in enumerate(plan.stages or ()):
+        if (stage.requests is None) == (stage.duration_s is None):
+            yield Problem(("stages", number), "a stage has one budget", "write either requests or duration_s")
+    if plan.repeat_prompts and not (plan.stages or plan.trace):
+        yield Problem(
+            ("repeat_prompts",), "without stages or a trace each prompt is sent once", "remove it, or add stages"
+        )
 
 
 def check_plan_fits(plan: Plan, recipe: Recipe) -> list[Problem]:

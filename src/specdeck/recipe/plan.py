@@ -25,6 +25,21 @@ class Goodput(Part):
     """From when the request was due to its end."""
 
 
+Rate = Annotated[float, Field(gt=0, le=1_000_000)]
+
+
+class LoadStage(Part):
+    """A part of an open loop with a rate of its own. Its budget is either `requests` or `duration_s`."""
+
+    request_rate: Rate
+    """Requests a second at its start."""
+    to_request_rate: Rate | None = None
+    """A ramp: requests a second at its end, with a linear change in between."""
+    burstiness: Rate = 1.0
+    requests: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    duration_s: Seconds | None = None
+
+
 class Plan(Part):
     """A matrix of cells: arms times concurrencies times rounds, on one prompt set."""
 
@@ -39,10 +54,18 @@ class Plan(Part):
     """Use only so many prompts, categories in turn."""
     concurrency: Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=1, max_length=32)]
     """Requests in flight: all the time in a closed loop, at most with `request_rate`."""
-    request_rate: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
+    request_rate: Rate | None = None
     """Open loop: requests a second, sent when they are due whatever became of the others. Absent: closed loop."""
-    burstiness: Annotated[float, Field(gt=0, le=1_000_000)] = 1.0
+    burstiness: Rate = 1.0
     """Shape of the gaps between requests with `request_rate`: 1 Poisson, less burstier, 1e6 equal distances."""
+    stages: Annotated[tuple[LoadStage, ...], Field(min_length=1, max_length=100)] | None = None
+    """Open loop in steps and ramps, one after another, instead of `request_rate`."""
+    trace: Annotated[str, StringConstraints(min_length=1, max_length=1000)] | None = None
+    """Open loop from a JSONL file of moments (`timestamp` in ms, `output_length`), instead of `request_rate`."""
+    repeat_prompts: bool = False
+    """Send prompts again when stages or a trace ask for more requests than the set has."""
+    ramp_up_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    """Closed loop: start the slots one after another over this time instead of all at once."""
     rounds: Annotated[int, Field(ge=1, le=100)] = 1
     """Repetitions of every cell; the order of arms is rotated from round to round."""
     max_tokens: Annotated[int, Field(ge=1, le=1_000_000)]

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 
 def render(summary: Summary) -> dict[str, str]:
-    """Return file name to content: arms.csv, per_position.csv, per_category.csv, latency.csv, and goodput.csv."""
+    """Return file name to content; stages.csv and goodput.csv only where the plan has stages or limits."""
     return {
         "arms.csv": _arms(summary),
         "per_position.csv": _positions(summary),
         "per_category.csv": _categories(summary),
         "latency.csv": _latency(summary),
+        **({"stages.csv": _stages(summary)} if summary.stages else {}),
         **({"goodput.csv": _goodput(summary)} if summary.goodput_limits_ms else {}),
     }
 
@@ -129,6 +130,25 @@ def _goodput(summary: Summary) -> str:
             )
             for row in summary.rows
             if row.goodput is not None
+        ),
+    )  # fmt: skip
+
+
+def _stages(summary: Summary) -> str:
+    head = (
+        "arm", "concurrency", "stage", "request_rate", "to_request_rate", "requests", "failed", "output_tok_s",
+        "ttft_p50_s", "ttft_p99_s", "tpot_p50_s", "tpot_p99_s", "client_queue_p99_ms", "acceptance_length",
+        "acceptance_length_lo", "acceptance_length_hi", "good", "throughput_notice",
+    )  # fmt: skip
+    return write_csv(
+        head,
+        (
+            (
+                row.arm, row.concurrency, row.stage, row.request_rate, row.to_request_rate, row.requests, row.failed,
+                row.output_tok_s, row.ttft_s.p50, row.ttft_s.p99, row.tpot_s.p50, row.tpot_s.p99, row.queue_p99_ms,
+                *_figure(row.acceptance_length), row.goodput.good if row.goodput else None, summary.throughput_notice,
+            )
+            for row in summary.stages
         ),
     )  # fmt: skip
 

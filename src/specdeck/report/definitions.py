@@ -30,6 +30,7 @@ DEFINITIONS: tuple[tuple[str, str], ...] = (
         "goodput",
         "Requests that met every limit of the plan, a second; the share is of all requests, failed ones included.",
     ),
+    ("knee", "The smallest measured concurrency that reaches 95 % of an arm's highest output tok/s."),
     ("p50, p99", "Percentiles over requests, linear interpolation between ranks."),
     ("prefix hits", "Tokens found in the prefix cache / tokens looked up, by the server's counters."),
     (

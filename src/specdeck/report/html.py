@@ -16,7 +16,7 @@ from specdeck.report.page_style import STYLE
 from specdeck.report.tables import tables
 
 if TYPE_CHECKING:
-    from specdeck.report.tables import Column, Table
+    from specdeck.report.table import Column, Table
     from specdeck.results.schema import Run
     from specdeck.stats.model import Summary
 

@@ -16,7 +16,7 @@ from specdeck.report.tables import tables
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from specdeck.report.tables import Table
+    from specdeck.report.table import Table
     from specdeck.results.schema import Run
     from specdeck.stats.model import Summary
 

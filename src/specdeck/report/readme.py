@@ -9,7 +9,7 @@ from specdeck.report.headline import headline
 from specdeck.report.markdown import escape, render_table
 from specdeck.report.origin import one_line
 from specdeck.report.pictures import PICTURES
-from specdeck.report.tables import CI, ROUNDS, Column, Table
+from specdeck.report.table import CI, ROUNDS, Column, Table
 from specdeck.results.kind import require_measured
 
 if TYPE_CHECKING:

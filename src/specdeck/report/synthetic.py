@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from specdeck.report.format import MISSING, clean, count, percent, ratio, significant, with_interval
 from specdeck.report.headline import arm_label
-from specdeck.report.tables import CI, Column, Table, milliseconds_spread
+from specdeck.report.table import CI, Column, Table, milliseconds_spread
 
 if TYPE_CHECKING:
     from specdeck.stats.model import ArmSummary, Row, Summary

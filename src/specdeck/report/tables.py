@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specdeck.report.format import (
@@ -10,7 +9,6 @@ from specdeck.report.format import (
     clean,
     count,
     fixed,
-    milliseconds,
     percent,
     percent_interval,
     ratio,
@@ -19,38 +17,11 @@ from specdeck.report.format import (
     with_spread,
 )
 from specdeck.report.headline import arm_label
+from specdeck.report.load_tables import goodput, knees, stages
+from specdeck.report.table import CI, NEAR_MAX, ROUNDS, Column, Table, median, milliseconds_spread, p99
 
 if TYPE_CHECKING:
-    from specdeck.stats.model import EqualText, Estimate, Quantiles, Summary
-
-CI = "[95 % interval]"
-ROUNDS = "[min–max of rounds]"
-NEAR_MAX = "* fewer than 100 values: the 99th percentile is close to the largest"
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column's head, what the brackets in it mean, and whether it holds text (left) or figures (right).
-
-    `wrap`: sentences, which may take several lines.
-    """
-
-    head: str
-    below: str = ""
-    text: bool = False
-    wrap: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table ready to print. `notice` stands beside the title wherever throughput or time is shown."""
-
-    key: str
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notice: str | None = None
-    notes: tuple[str, ...] = ()
+    from specdeck.stats.model import EqualText, Summary
 
 
 def tables(summary: Summary) -> list[Table]:
@@ -71,6 +42,8 @@ def tables(summary: Summary) -> list[Table]:
         steps(summary),
         latency(summary),
         goodput(summary),
+        stages(summary),
+        knees(summary),
         positions(summary),
         categories(summary),
         category_throughput(summary),
@@ -169,14 +142,6 @@ def steps(summary: Summary) -> Table:
     )
 
 
-def milliseconds_spread(estimate: Estimate) -> str:
-    """Write seconds as milliseconds with the smallest and largest round: 17.5 [17.4–17.6]."""
-    text, spread = milliseconds(estimate.value), estimate.spread
-    if estimate.value is None or spread is None or spread.rounds < 2:
-        return text
-    return f"{text} [{milliseconds(spread.min)}–{milliseconds(spread.max)}]"
-
-
 def latency(summary: Summary) -> Table:
     """Time to first token and time per output token, by arm and concurrency."""
     near = any(q.n and q.p99_near_max for row in summary.rows for q in (row.ttft_s, row.tpot_s))
@@ -197,10 +162,10 @@ def latency(summary: Summary) -> Table:
             (
                 clean(row.arm),
                 count(row.concurrency),
-                _median(row.ttft_s),
-                _p99(row.ttft_s),
-                _median(row.tpot_s),
-                _p99(row.tpot_s),
+                median(row.ttft_s),
+                p99(row.ttft_s),
+                median(row.tpot_s),
+                p99(row.tpot_s),
                 count(row.ttft_s.n),
             )
             for row in summary.rows
@@ -301,42 +266,3 @@ def _differences(item: EqualText, limit: int = 10) -> list[str]:
     lines = [f"{arm}: {prompt} differs{at} in {', '.join(cells)}" for (prompt, at), cells in where.items()]
     more = len(lines) - limit
     return lines if more <= 0 else [*lines[:limit], f"{arm}: and {more} more, all in summary.json"]
-
-
-def goodput(summary: Summary) -> Table:
-    """Requests that met the plan's limits; no row where it sets none."""
-    limits = ", ".join(f"{key.upper()} ≤ {value:g} ms" for key, value in summary.goodput_limits_ms.items())
-    return Table(
-        key="goodput",
-        title=f"Goodput: {limits}",
-        notice=summary.throughput_notice,
-        columns=(
-            Column("arm", text=True),
-            Column("conc."),
-            Column("good requests/s"),
-            Column("good", CI),
-            Column("requests"),
-        ),
-        rows=tuple(
-            (
-                clean(row.arm),
-                count(row.concurrency),
-                significant(row.goodput.req_s),
-                percent_interval(row.goodput.share),
-                count(row.goodput.requests),
-            )
-            for row in summary.rows
-            if row.goodput is not None
-        ),
-    )
-
-
-def _median(q: Quantiles) -> str:
-    text, interval = milliseconds(q.p50), q.p50_interval
-    if q.p50 is None or interval is None:
-        return text
-    return f"{text} [{milliseconds(interval.lo)}–{milliseconds(interval.hi)}]"
-
-
-def _p99(q: Quantiles) -> str:
-    return milliseconds(q.p99) + ("*" if q.p99_near_max and q.p99 is not None else "")

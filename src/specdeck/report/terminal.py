@@ -16,7 +16,7 @@ from specdeck.report.tables import tables
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from specdeck.report.tables import Table
+    from specdeck.report.table import Table
     from specdeck.stats.model import Summary
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from specdeck.errors import SpecdeckError
 from specdeck.gates.measurement import fingerprint
 from specdeck.report.format import MISSING, clean, count, fixed, milliseconds, significant, with_interval
-from specdeck.report.tables import CI, Column, Table
+from specdeck.report.table import CI, Column, Table
 from specdeck.stats.sample import samples
 from specdeck.stats.tune import Arm, advise
 

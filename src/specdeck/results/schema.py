@@ -44,11 +44,14 @@ class RequestRecord(Strict, frozen=True, kw_only=True):
     """One measured request. `chunk_s[i]` is when chunk i arrived, `chunk_tokens[i]` how many tokens it carried.
 
     Chunks are those that carry text or tokens: no role chunk, no usage-only chunk. `text_sha256` is of `text`, or of
-    `reasoning`, a NUL and `text` where there was reasoning, so that equal hashes mean equal answers.
+    `reasoning`, a NUL and `text` where there was reasoning, so that equal hashes mean equal answers. `stage` counts from 1
+    (None: the load has no stages); `max_tokens` is the request's own output budget (None: the cell's).
     """
 
     request_id: str
     index: int
+    stage: int | None = None
+    max_tokens: int | None = None
     prompt_id: str
     category: str
     scheduled_s: float
@@ -68,6 +71,18 @@ class RequestRecord(Strict, frozen=True, kw_only=True):
     text_sha256: str | None = None
     spec: SpecPayload | None = None
     error: RequestError | None = None
+
+
+class LoadStage(Strict, frozen=True, kw_only=True):
+    """A stage of an open loop as it was asked for: rates at both ends, and when it was to begin and end."""
+
+    number: int
+    request_rate: float
+    to_request_rate: float
+    burstiness: float
+    requests: int
+    start_s: float
+    duration_s: float
 
 
 class CounterDelta(Strict, frozen=True, kw_only=True):
@@ -158,6 +173,8 @@ class Cell(Strict, frozen=True, kw_only=True):
     """One arm at one concurrency in one round.
 
     `request_rate` and `burstiness`: an open loop's (None: closed), with `concurrency` the most in flight.
+    `stages`: of a load in steps and ramps; `trace`: the sha256 of the moments' file; `ramp_up_s`: a closed loop whose
+    slots began one after another. In the first two `request_rate` is None: see each request's `scheduled_s`.
     `energy_per_token_j`: joules of all GPUs that were watched per output token; None where one counts no energy.
     `cache_method`: how `cache_policy: cold` was reached (None: warm); `disabled`: the server has no prefix cache.
     """
@@ -185,6 +202,9 @@ class Cell(Strict, frozen=True, kw_only=True):
     request_rate: float | None = None
     burstiness: float | None = None
     energy_per_token_j: float | None = None
+    stages: tuple[LoadStage, ...] = ()
+    trace: str | None = None
+    ramp_up_s: float | None = None
 
 
 class ArmInfo(Strict, frozen=True, kw_only=True):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from specdeck.load.arrivals import arrivals, queue_time_p99_ms, sent_rate
+from specdeck.load.arrivals import queue_time_p99_ms, sent_rate
 from specdeck.load.loop import run_load
-from specdeck.results.schema import Cell, ClientHealth, CounterDelta, Finding, RequestRecord, Sampling
+from specdeck.results.schema import Cell, ClientHealth, CounterDelta, Finding, LoadStage, RequestRecord, Sampling
 from specdeck.run.cache import prepare_cache
 from specdeck.run.idle import IDLE_TIMEOUT_S, Settled, read_metrics, wait_idle
+from specdeck.run.shape import Shape, asked_rate
 from specdeck.run.validity import Facts, check, invalid, warning
 from specdeck.run.witnesses import mean_ttft_ms, server_mean_ttft_ms
 from specdeck.telemetry.counters import RestartedError
@@ -33,8 +35,9 @@ class CellSpec:
     Attributes:
         order: place in the run, from 1.
         cache_policy: `cold` or `warm`.
-        request_rate: requests a second of an open loop; None: a closed one.
-        burstiness: see arrivals.py.
+        shape: when requests are due; the default is a closed loop.
+        trace: sha256 of the file that a trace's moments come from.
+        ramp_up_s: see run_load, as the following.
         method: the arm's speculative method; None: no drafter.
     """
 
@@ -47,8 +50,10 @@ class CellSpec:
     cache_policy: str = "cold"
     method: str | None = None
     num_speculative_tokens: int | None = None
-    request_rate: float | None = None
-    burstiness: float = 1.0
+    shape: Shape = field(default_factory=Shape)
+    trace: str | None = None
+    ramp_up_s: float | None = None
+    salt_repeats: bool = False
     request_timeout_s: float = 300.0
     cell_timeout_s: float = 3600.0
     idle_timeout_s: float = IDLE_TIMEOUT_S
@@ -92,6 +97,7 @@ async def measure_cell(
     if cache.method == "reset":
         again = await read_metrics(target)
         settled = Settled(again.text, again.snapshot, idle=settled.idle, reason=again.reason or settled.reason)
+    moments = spec.shape.moments(len(prompts), seed=spec.round)
     started_at = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
     with HostSampler(gpus=gpus) as host:
         load = await run_load(
@@ -100,7 +106,9 @@ async def measure_cell(
             concurrency=spec.concurrency,
             sampling=spec.sampling,
             request_timeout_s=spec.request_timeout_s,
-            due_s=_due(spec, len(prompts)),
+            moments=moments,
+            ramp_up_s=spec.ramp_up_s or 0.0,
+            salt_repeats=spec.salt_repeats,
             cell_timeout_s=spec.cell_timeout_s,
             cache_salt=cache.salt,
             on_progress=on_request,
@@ -132,8 +140,8 @@ async def measure_cell(
                 server_ttft_mean_ms=server_ttft,
                 client_chunks_per_s=spec.client_chunks_per_s,
                 duration_s=load.duration_s,
-                concurrency=spec.concurrency,
-                request_rate=spec.request_rate,
+                concurrency=None if spec.ramp_up_s else spec.concurrency,
+                request_rate=asked_rate(moments) if moments else None,
                 sent_rate=rate,
                 queue_p99_ms=queue_p99_ms,
             )
@@ -160,7 +168,7 @@ async def measure_cell(
             requested_concurrency=spec.concurrency,
             mean_in_flight=load.mean_in_flight,
             queue_p99_ms=queue_p99_ms,
-            sent_rate=rate if spec.request_rate is not None else None,
+            sent_rate=rate if moments else None,
             ttft_mean_ms=ttft,
             server_ttft_mean_ms=server_ttft,
         ),
@@ -168,8 +176,11 @@ async def measure_cell(
         num_requests=len(load.records),
         num_failed=sum(record.error is not None for record in load.records),
         server_start_time=snapshot.process_start if snapshot else None,
-        request_rate=spec.request_rate,
-        burstiness=spec.burstiness if spec.request_rate is not None else None,
+        request_rate=spec.shape.request_rate,
+        burstiness=spec.shape.burstiness if spec.shape.request_rate is not None else None,
+        stages=_stages(spec.shape),
+        trace=spec.trace,
+        ramp_up_s=spec.ramp_up_s,
         energy_per_token_j=energy_per_token(use, load.records),
     )
     return Measured(cell, load.records, settled.text or "", after.text or "")
@@ -190,11 +201,21 @@ def energy_per_token(use: HostUse, records: Sequence[RequestRecord]) -> float | 
     return joules / tokens if joules is not None and tokens else None
 
 
-def _due(spec: CellSpec, count: int) -> tuple[float, ...] | None:
-    """When an open loop's requests are due. All arms have the same moments in a round."""
-    if spec.request_rate is None:
-        return None
-    return arrivals(count, spec.request_rate, spec.burstiness, seed=spec.round)
+def _stages(shape: Shape) -> tuple[LoadStage, ...]:
+    """The stages as results keep them."""
+    starts = accumulate((stage.duration_s for stage in shape.stages[:-1]), initial=0.0)
+    return tuple(
+        LoadStage(
+            number=number,
+            request_rate=stage.request_rate,
+            to_request_rate=stage.to_request_rate,
+            burstiness=stage.burstiness,
+            requests=stage.requests,
+            start_s=start,
+            duration_s=stage.duration_s,
+        )
+        for number, (stage, start) in enumerate(zip(shape.stages, starts, strict=False), 1)
+    )
 
 
 def _delta(before: Settled, after: Settled) -> tuple[CounterDelta, str | None]:

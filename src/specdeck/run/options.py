@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -18,6 +18,7 @@ from specdeck.recipe.plan import Goodput
 from specdeck.recipe.problems import from_validation
 from specdeck.recipe.yamlfile import dotted
 from specdeck.results.schema import SCHEMA_VERSION, Sampling
+from specdeck.run.shape import Shape, one_a_request, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +37,9 @@ class Options:
         unavailable: arms of the plan that the engine cannot serve, with the reason the recipe gives.
         attached: arm name to base URL of a server that already runs; empty when specdeck starts the servers.
         python: interpreter that has vLLM, where the user named one.
+        prompts: one a request.
+        shape: when requests are due.
+        trace_path: where the moments of a replayed trace come from.
     """
 
     root: Path
@@ -49,6 +53,8 @@ class Options:
     warmup: tuple[Prompt, ...]
     attached: dict[str, str]
     python: Path | None
+    shape: Shape = field(default_factory=Shape)
+    trace_path: Path | None = None
 
     @property
     def recipe_name(self) -> str:
@@ -80,6 +86,7 @@ class Options:
             "prompts": sha256_file(self.prompts_path),
             "warmup": sha256_file(self.warmup_path),
             "attached": self.attached,
+            "trace": sha256_file(self.trace_path) if self.trace_path else None,
             "git": provenance.get("git"),
             "host": provenance.get("host"),
         }
@@ -126,6 +133,14 @@ def resolve(
             where=f"recipe {recipe_name}",
             fix="choose another arm (specdeck recipe show NAME lists them) or another recipe",
         )
+    trace_path = None if plan.trace is None else root / plan.trace
+    shape = shape_of(plan, trace_path)
+    if shape.seconds > plan.cell_timeout_s:
+        raise SpecdeckError(
+            f"the load alone takes {shape.seconds:.0f} s, a cell may take {plan.cell_timeout_s:g} s",
+            where=f"plan {plan.name}",
+            fix=f"write cell_timeout_s: {2 * shape.seconds:.0f} in the plan, or shorten the load",
+        )
     prompts_name = prompts or plan.prompts or (recipe.prompts if recipe else None) or DEFAULT_PROMPTS
     warmup_name = (recipe.warmup_prompts if recipe else None) or DEFAULT_WARMUP
     prompts_path, warmup_path = prompt_file(root, prompts_name), prompt_file(root, warmup_name)
@@ -150,11 +165,18 @@ def resolve(
         arms=chosen,
         unavailable=unavailable,
         prompts_path=prompts_path,
-        prompts=tuple(limited(loaded, plan.limit)),
+        prompts=one_a_request(
+            limited(loaded, min(plan.limit or len(loaded), shape.requests or len(loaded))),
+            shape,
+            repeat=plan.repeat_prompts,
+            where=str(prompts_path),
+        ),
         warmup_path=warmup_path,
         warmup=tuple(warmup),
         attached=attached,
         python=python,
+        shape=shape,
+        trace_path=trace_path,
     )
 
 

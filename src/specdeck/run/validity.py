@@ -287,9 +287,12 @@ def _answers(facts: Facts) -> Iterable[Finding]:
             f"in {len(off)} answers the chunks' tokens do not sum to the final count; the first is {off[0].prompt_id}",
         )
     tokens = [record.completion_tokens or 0 for record in good]
-    if facts.sampling.ignore_eos and (early := sum(count < facts.sampling.max_tokens for count in tokens)):
+    early = sum((r.completion_tokens or 0) < (r.max_tokens or facts.sampling.max_tokens) for r in good)
+    if facts.sampling.ignore_eos and early:
         yield warning("short_output", f"{early} of {len(good)} answers ended early although ignore_eos was asked for")
-    elif statistics.median(tokens) < min(SHORT_ANSWER_TOKENS, facts.sampling.max_tokens):
+    elif statistics.median(tokens) < min(
+        SHORT_ANSWER_TOKENS, statistics.median(r.max_tokens or facts.sampling.max_tokens for r in good)
+    ):
         yield warning(
             "short_output",
             f"half of the answers have at most {statistics.median(tokens):g} tokens: too few for rates per token",

@@ -117,6 +117,36 @@ class Row(Strict, frozen=True, kw_only=True):
     break_even: Estimate | None = None
 
 
+class StageRow(Strict, frozen=True, kw_only=True):
+    """The requests of one arm that were due in one stage of an open loop, over all rounds (see stages.py)."""
+
+    arm: str
+    concurrency: int
+    stage: int
+    request_rate: float
+    to_request_rate: float
+    requests: int
+    failed: int
+    output_tok_s: float | None
+    ttft_s: Quantiles
+    tpot_s: Quantiles
+    queue_p99_ms: float | None
+    acceptance_length: Estimate
+    goodput: Goodput | None = None
+
+
+class Knee(Strict, frozen=True, kw_only=True):
+    """Where an arm's output tok/s stops growing with concurrency (see knee.py)."""
+
+    arm: str
+    concurrency: int
+    bounded: bool
+    output_tok_s: float
+    peak_output_tok_s: float
+    peak_concurrency: int
+    within_limits: int | None = None
+
+
 class ArmSummary(Strict, frozen=True, kw_only=True):
     """One arm over all its valid cells, whatever their concurrency. `asked_rates`: see ArmInfo."""
 
@@ -228,5 +258,7 @@ class Summary(Strict, frozen=True, kw_only=True):
     seed: int
     distributions: tuple[Distribution, ...] = ()
     timeline: tuple[Span, ...] = ()
+    stages: tuple[StageRow, ...] = ()
+    knees: tuple[Knee, ...] = ()
     goodput_limits_ms: dict[str, float] = msgspec.field(default_factory=dict)
     acceptance_kind: AcceptanceKind = "measured"

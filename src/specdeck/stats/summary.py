@@ -15,6 +15,7 @@ from specdeck.stats.bootstrap import RESAMPLES, SEED
 from specdeck.stats.distribution import distribution
 from specdeck.stats.equality import equal_text, texts
 from specdeck.stats.goodput import goodput, limits_of
+from specdeck.stats.knee import knee
 from specdeck.stats.latency import quantiles, rates
 from specdeck.stats.model import (
     CPU_NOTICE,
@@ -30,6 +31,7 @@ from specdeck.stats.model import (
 )
 from specdeck.stats.notes import cell_notes, counter_notes, ratio_notes, run_notes
 from specdeck.stats.observations import observe, quotient
+from specdeck.stats.stages import stage_rows
 from specdeck.stats.steps import break_even, step_time
 from specdeck.stats.throughput import PairedRatio, completion_tokens, output_tok_s, paired_ratio, request_tok_s
 from specdeck.stats.tokens import peak_tokens_per_s
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from specdeck.results.schema import Cell, RequestRecord, Run
-    from specdeck.stats.model import Distribution, Note
+    from specdeck.stats.model import Distribution, Note, StageRow
     from specdeck.stats.observations import Observations
 
     Measured = list[tuple[Cell, Sequence[RequestRecord]]]
@@ -57,6 +59,7 @@ def summarize(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -
     baseline = run.baseline_arm if run.baseline_arm in names else None
     notes: list[Note] = [*run_notes(run, names, valid.keys()), *cell_notes([cell for cell, _ in cells])]
     limits = limits_of(run.plan)
+    stages: list[StageRow] = []
     rows: list[Row] = []
     distributions: list[Distribution] = []
     arms: list[ArmSummary] = []
@@ -72,6 +75,7 @@ def summarize(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -
             row = msgspec.structs.replace(row, goodput=goodput(measured, limits))
             plain = base.get(concurrency) if baseline is not None and not _drafts(run, baseline) else None
             rows.append(_with_steps(row, measured, plain, drafting=_drafts(run, name)))
+            stages += stage_rows(name, concurrency, measured, limits)
             distributions += _distributions(name, concurrency, measured)
         everything = [item for measured in groups.values() for item in measured]
         arm = _arm(name, run.arms.get(name, ArmInfo(name=name)), everything)
@@ -103,6 +107,8 @@ def summarize(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -
         seed=SEED,
         distributions=tuple(distributions),
         timeline=_timeline([cell for cell, _ in cells]),
+        stages=tuple(stages),
+        knees=tuple(found for name in names if (found := knee(name, rows)) is not None),
         goodput_limits_ms=limits,
         acceptance_kind=run.acceptance_kind,
     )

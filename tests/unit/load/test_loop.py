@@ -8,6 +8,7 @@ import socket
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from support.fake_server import TOKENS, FakeServer, answer_events, chunk, drop_connection, serving
@@ -16,6 +17,7 @@ from specdeck.errors import SpecdeckError
 from specdeck.load.client import Target, request_body
 from specdeck.load.loop import LoadOutcome, mean_in_flight, run_load
 from specdeck.load.prompts import Message, Prompt
+from specdeck.load.stages import Moment
 from specdeck.load.warmup import warm_up
 from specdeck.results.schema import RequestRecord, Sampling
 
@@ -327,7 +329,7 @@ async def test_warm_up_sends_what_is_asked_and_tells_failures() -> None:
 async def test_an_open_loop_schedules_by_the_clock_and_shows_what_waited_in_the_client() -> None:
     due = (0.0, 0.05, 0.1, 0.15, 0.2)
     async with serving(FakeServer(delay_s=0.05)) as server:
-        outcome = await _run(server, 5, concurrency=1, due_s=due)
+        outcome = await _run(server, 5, concurrency=1, moments=[Moment(at) for at in due])
     assert server.max_in_flight == 1
     assert [record.error for record in outcome.records] == [None] * 5
     assert [record.scheduled_s for record in outcome.records] == pytest.approx(due)
@@ -339,7 +341,7 @@ async def test_an_open_loop_schedules_by_the_clock_and_shows_what_waited_in_the_
 
 async def test_an_open_loop_does_not_wait_for_answers_while_it_may_have_more_in_flight() -> None:
     async with serving(FakeServer(delay_s=0.1)) as server:
-        outcome = await _run(server, 6, concurrency=6, due_s=[i * 0.02 for i in range(6)])
+        outcome = await _run(server, 6, concurrency=6, moments=[Moment(i * 0.02) for i in range(6)])
     assert server.max_in_flight == 6
     assert max(record.sent_s or 0 for record in outcome.records) < min(record.end_s for record in outcome.records)
 
@@ -349,7 +351,7 @@ async def test_an_open_loop_gives_up_on_a_dead_server_and_records_what_was_not_s
         return web.Response(status=500, text="broken")
 
     async with serving(FakeServer(answer=answer)) as server:
-        outcome = await _run(server, 20, due_s=[i * 0.03 for i in range(20)])
+        outcome = await _run(server, 20, moments=[Moment(i * 0.03) for i in range(20)])
     kinds = [record.error.kind for record in outcome.records if record.error]
     assert len(kinds) == 20
     assert kinds[:5] == ["http"] * 5
@@ -357,3 +359,31 @@ async def test_an_open_loop_gives_up_on_a_dead_server_and_records_what_was_not_s
     last = outcome.records[-1]
     assert last.error is not None
     assert last.error.message == "not sent: 5 requests in a row had failed"
+
+
+async def test_slots_of_a_closed_loop_begin_one_after_another_where_a_ramp_is_asked_for() -> None:
+    async with serving(FakeServer(delay_s=0.3)) as server:
+        outcome = await _run(server, 4, concurrency=4, ramp_up_s=0.4)
+    assert [record.scheduled_s for record in outcome.records] == pytest.approx([0.0, 0.1, 0.2, 0.3])
+    assert all((record.sent_s or 0) >= record.scheduled_s for record in outcome.records)
+
+
+async def test_a_repeated_prompt_of_a_cold_load_has_a_cache_of_its_own_and_others_share_the_loads() -> None:
+    async with serving(FakeServer()) as server:
+        target, prompts = Target(server.base_url, "tiny"), _prompts(2)
+        await run_load(
+            target, [*prompts, *prompts], concurrency=1, sampling=GREEDY, request_timeout_s=5, cache_salt="s",
+            salt_repeats=True,
+        )  # fmt: skip
+        assert [body["cache_salt"] for body in server.bodies] == ["s", "s", "s-1", "s-1"]
+
+
+async def test_stage_and_output_budget_of_a_request_are_sent_and_kept_with_it() -> None:
+    prompts = [msgspec.structs.replace(prompt, max_tokens=5 + n) for n, prompt in enumerate(_prompts(2))]
+    async with serving(FakeServer()) as server:
+        outcome = await run_load(
+            Target(server.base_url, "tiny"), prompts, concurrency=1, sampling=GREEDY, request_timeout_s=5,
+            moments=[Moment(0.0, 1), Moment(0.01, 2)],
+        )  # fmt: skip
+    assert [body["max_tokens"] for body in server.bodies] == [5, 6]
+    assert [(record.stage, record.max_tokens) for record in outcome.records] == [(1, 5), (2, 6)]

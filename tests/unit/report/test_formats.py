@@ -28,7 +28,7 @@ from specdeck.report.format import (
 )
 from specdeck.report.headline import headline
 from specdeck.report.pictures import PICTURES
-from specdeck.report.tables import Table, tables
+from specdeck.report.tables import tables
 from specdeck.report.terminal import plain_table, print_summary
 from specdeck.results.schema import CounterDelta, Finding
 from specdeck.stats.model import CPU_NOTICE, Estimate, Interval, Spread, Summary
@@ -37,6 +37,7 @@ from specdeck.stats.summary import summarize
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from specdeck.report.table import Table
     from specdeck.results.schema import Run
 
 EVIL = '<script>alert("x")</script>|`*_[a](http://b)\x1b[31m\u202e'

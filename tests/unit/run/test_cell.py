@@ -12,11 +12,13 @@ from support.fake_server import DRAFTED, STEPS, TOKENS, FakeServer, answer_event
 
 from specdeck.load.client import Target
 from specdeck.load.prompts import Prompt
+from specdeck.load.stages import Stage
 from specdeck.results.schema import HostUse, KvCache, RequestError, RequestRecord, Sampling
 from specdeck.results.store import RunStore
 from specdeck.run.cache import prepare_cache
 from specdeck.run.cell import CellSpec, Measured, energy_per_token, measure_cell
 from specdeck.run.idle import wait_idle
+from specdeck.run.shape import Shape
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -240,13 +242,27 @@ async def test_a_measured_cell_goes_through_the_store_unchanged(tmp_path: Path) 
 
 async def test_an_open_loop_cell_says_what_rate_was_asked_for_and_what_was_sent() -> None:
     async with serving(FakeServer()) as server:
-        measured = await _measure(server, concurrency=5, request_rate=50.0, burstiness=1e6)
+        measured = await _measure(server, concurrency=5, shape=Shape(request_rate=50.0, burstiness=1e6))
     cell = measured.cell
     assert (cell.request_rate, cell.burstiness, cell.concurrency) == (50.0, 1e6, 5)
     assert cell.client.sent_rate is not None
     assert cell.client.queue_p99_ms is not None
     due = [record.scheduled_s for record in measured.records]
     assert due == pytest.approx([0.02 * number for number in range(len(PROMPTS))], abs=1e-3)
+
+
+async def test_a_staged_cell_keeps_its_stages_and_each_request_knows_its_own() -> None:
+    shape = Shape(stages=(Stage.of(50.0, burstiness=1e6, requests=2), Stage.of(100.0, burstiness=1e6, requests=2)))
+    async with serving(FakeServer()) as server:
+        measured = await _measure(server, concurrency=4, shape=shape)
+    assert [(s.number, s.request_rate, s.start_s, s.duration_s) for s in measured.cell.stages] == [
+        (1, 50.0, 0.0, 0.04), (2, 100.0, 0.04, 0.02),
+    ]  # fmt: skip
+    assert [record.stage for record in measured.records] == [1, 1, 2, 2]
+    due = [record.scheduled_s for record in measured.records]
+    assert due == pytest.approx([0.0, 0.02, 0.04, 0.05], abs=1e-3)
+    assert (measured.cell.request_rate, measured.cell.trace) == (None, None)
+    assert measured.cell.client.sent_rate is not None
 
 
 def test_energy_a_token_is_joules_of_all_gpus_over_all_output_tokens_and_unknown_where_either_is() -> None:

@@ -9,7 +9,7 @@ from specdeck.report.markdown import escape, render_table
 
 if TYPE_CHECKING:
     from specdeck.gates.outcome import Outcome
-    from specdeck.report.tables import Table
+    from specdeck.report.table import Table
 
 MARKER = "<!-- specdeck comparison: {gates} -->"
 LIMIT = 65_536

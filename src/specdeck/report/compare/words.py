@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from specdeck.gates.outcome import verdict
 from specdeck.report.format import MISSING, clean, count, fixed, milliseconds, percent, significant
-from specdeck.report.tables import CI, Column, Table
+from specdeck.report.table import CI, Column, Table
 from specdeck.stats.metrics import TITLES
 from specdeck.stats.model import CPU_NOTICE, UNKNOWN_DEVICE_NOTICE
 

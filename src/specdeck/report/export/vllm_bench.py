@@ -70,7 +70,7 @@ def render(
         "max_concurrent_requests": _most_at_once(good),
         "rtfx": 0.0,
         **_speculative(cell),
-        **_times(good, percentiles, open_loop=cell.request_rate is not None),
+        **_times(good, percentiles, open_loop=_is_open(cell)),
     }
 
 
@@ -88,6 +88,11 @@ def _times(good: Sequence[RequestRecord], percentiles: Sequence[float], *, open_
     return {
         key: value for name, seconds in times.items() for key, value in _statistics(name, seconds, percentiles).items()
     }
+
+
+def _is_open(cell: Cell) -> bool:
+    """Whether requests were due at moments of their own; in stages and traces no single rate holds (null)."""
+    return cell.request_rate is not None or bool(cell.stages) or cell.trace is not None
 
 
 def _goodput(good: Sequence[RequestRecord], limits: Mapping[str, float], duration_s: float) -> float | None:
@@ -120,7 +125,7 @@ def _setup(run: Run, cell: Cell, prompts: int) -> dict[str, Any]:
         "model_id": model,
         "tokenizer_id": model,
         "num_prompts": prompts,
-        "request_rate": "inf" if cell.request_rate is None else cell.request_rate,
+        "request_rate": cell.request_rate if _is_open(cell) else "inf",
         "burstiness": 1.0 if cell.burstiness is None else cell.burstiness,
         "max_concurrency": cell.concurrency,
     }
