@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # Layers, heads, widths: nothing a model has is larger, and arithmetic on larger numbers only hides a damaged file.
 LARGEST = 2**40
+MOST_LAYERS = 4096
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,13 @@ class CheckpointFacts:
             raise self.wrong("architectures", "is not a list of names")
         return found[0]
 
-    def number(self, key: str, *, least: int = 0) -> int | None:
+    def number(self, key: str, *, least: int = 0, most: int = LARGEST) -> int | None:
         """Return a whole number of the language model's config, None when the key is absent or null.
 
         Raises:
             SpecdeckError: it is something else, or out of range; names file and key.
         """
-        return self._whole(self.text.get(key), key, least)
+        return self._whole(self.text.get(key), key, least, most)
 
     def within(self, name: str, key: str, *, least: int = 1) -> int | None:
         """Return a whole number of an object of the language model's config, None when either is absent or null.
@@ -82,13 +83,13 @@ class CheckpointFacts:
         Raises:
             SpecdeckError: it is something else, or out of range; names file and key.
         """
-        return self._whole((self.object(name) or {}).get(key), f"{name}.{key}", least)
+        return self._whole((self.object(name) or {}).get(key), f"{name}.{key}", least, LARGEST)
 
-    def _whole(self, value: Any, key: str, least: int) -> int | None:
+    def _whole(self, value: Any, key: str, least: int, most: int) -> int | None:
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST:
-            raise self.wrong(key, f"is not a whole number from {least}")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise self.wrong(key, f"is not a whole number from {least} to {most}")
         return value
 
     def object(self, key: str) -> Mapping[str, Any] | None:
@@ -106,9 +107,13 @@ class CheckpointFacts:
     def layer_types(self) -> tuple[str, ...] | None:
         """Kind of every layer; made from `full_attention_interval` (4 for glm5_next) where the config has no list."""
         found = self.text.get("layer_types")
-        layers = self.number("num_hidden_layers", least=1)
+        layers = self.number("num_hidden_layers", least=1, most=MOST_LAYERS)
         if found is not None:
-            if not isinstance(found, list) or not all(isinstance(kind, str) for kind in found) or len(found) > 4096:
+            if (
+                not isinstance(found, list)
+                or not all(isinstance(kind, str) for kind in found)
+                or len(found) > MOST_LAYERS
+            ):
                 raise self.wrong("layer_types", "is not a list of names")
             if layers is not None and layers != len(found):
                 raise self.wrong("layer_types", f"has {len(found)} entries, and num_hidden_layers is {layers}")
@@ -117,8 +122,6 @@ class CheckpointFacts:
         interval = self.number("full_attention_interval", least=1) or (4 if glm else None)
         if layers is None or interval is None:
             return None
-        if layers > 4096:
-            raise self.wrong("num_hidden_layers", "is more than 4096")
         return tuple("linear_attention" if (i + 1) % interval else "full_attention" for i in range(layers))
 
     def wrong(self, key: str, what: str) -> SpecdeckError:

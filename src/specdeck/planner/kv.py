@@ -114,6 +114,7 @@ def group_layers(kinds: list[LayerKind]) -> Grouping:
     Raises:
         ValueError: no layers.
     """
+    kinds = [kind for kind in kinds if kind.layers]
     page = max(kind.page_bytes for kind in kinds)
     merged: dict[tuple[Kind, int, int], int] = {}
     for kind in kinds:
@@ -140,6 +141,7 @@ def pack_layers(kinds: Sequence[LayerKind]) -> Grouping:
     Raises:
         ValueError: no layers.
     """
+    kinds = [kind for kind in kinds if kind.layers]
     floor = max((kind.layers for kind in kinds if kind.side_bytes), default=0)
     repeats = _least_padding([kind.layers for kind in kinds], floor) if floor else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from specdeck.checkpoint.facts import MOST_LAYERS
 from specdeck.planner.kv import Grouping, LayerKind, blocks_per_request, gdn_state_bytes
 
 if TYPE_CHECKING:
@@ -105,16 +106,20 @@ def _kda(target: CheckpointFacts) -> tuple[tuple[str, ...], tuple[int | None, ..
 
 def mtp_layers(target: CheckpointFacts) -> int:
     """Return how many layers its MTP head has."""
-    return target.number("mtp_num_hidden_layers") or target.number("num_nextn_predict_layers") or 1
+    return (
+        target.number("mtp_num_hidden_layers", most=MOST_LAYERS)
+        or target.number("num_nextn_predict_layers", most=MOST_LAYERS)
+        or 1
+    )
 
 
 def drafter_layers(
     drafter: CheckpointFacts, options: CacheOptions, block: int, element: int
 ) -> LayerKind | tuple[str, ...]:
     """Return the cached layers of a drafter, or the names of the config keys that are missing."""
-    layers, kv_heads, head_dim, window = (
-        drafter.number(key, least=1)
-        for key in ("num_hidden_layers", "num_key_value_heads", "head_dim", "sliding_window")
+    layers = drafter.number("num_hidden_layers", least=1, most=MOST_LAYERS)
+    kv_heads, head_dim, window = (
+        drafter.number(key, least=1) for key in ("num_key_value_heads", "head_dim", "sliding_window")
     )
     if layers is None or kv_heads is None or head_dim is None:
         return ("drafter config: num_hidden_layers, num_key_value_heads, head_dim",)

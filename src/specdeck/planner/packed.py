@@ -49,7 +49,8 @@ def packed_shape(
         return ("target config: layer_types",) if kinds is None else (f"serve.kv_cache_dtype: {options.kv_dtype}",)
     family = PACKED_FAMILIES[str(target.text.get("model_type"))]
     read = _qsa if family == "QSA" else _mla
-    found = read(target, options, element)
+    states = sum(kind == "linear_attention" for kind in kinds)
+    found = read(target, options, element, states)
     state = state_bytes(target, options)
     if isinstance(found, tuple):
         return found
@@ -59,7 +60,6 @@ def packed_shape(
     automatic = hybrid_block_tokens(state, found.token, smallest=asked, kernel=found.smallest)
     ratio = found.ratio
     block = smallest_qsa_block(automatic, ratio, options.draft_tokens) if family == "QSA" else automatic
-    states = sum(kind == "linear_attention" for kind in kinds)
     attention = len(kinds) - states + (mtp_layers(target) if options.method == "mtp" else 0)
     page = block * found.token
     layers = [
@@ -106,7 +106,7 @@ class _Attention:
     missing: tuple[str, ...] = ()
 
 
-def _qsa(target: CheckpointFacts, options: CacheOptions, element: int) -> _Attention | tuple[str, ...]:
+def _qsa(target: CheckpointFacts, options: CacheOptions, element: int, states: int) -> _Attention | tuple[str, ...]:
     names = ("num_key_value_heads", "head_dim", "indexer_head_dim", "indexer_compress_ratio")
     kv_heads, head_dim, key_dim, ratio = found = [target.number(name, least=1) for name in names]
     if kv_heads is None or head_dim is None or key_dim is None or ratio is None:
@@ -119,12 +119,12 @@ def _qsa(target: CheckpointFacts, options: CacheOptions, element: int) -> _Atten
         qsa_ring_capacity(ratio, options.draft_tokens) * key_dim * 2,
         ratio,
         16,
-        ngram_layers=len(layers) if isinstance(layers, list) else 1,
+        ngram_layers=min(len(layers), states) if isinstance(layers, list) else 1,
         missing=() if known else ("target config: ple_layer_ids; one n-gram layer is counted",),
     )
 
 
-def _mla(target: CheckpointFacts, options: CacheOptions, element: int) -> _Attention | tuple[str, ...]:
+def _mla(target: CheckpointFacts, options: CacheOptions, element: int, _states: int) -> _Attention | tuple[str, ...]:
     names = ("kv_lora_rank", "index_head_dim", "index_kpool")
     rank, key_dim, ratio = found = [target.number(name, least=1) for name in names]
     if rank is None or key_dim is None or ratio is None:

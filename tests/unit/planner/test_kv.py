@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from specdeck.checkpoint import CheckpointFacts, published_facts
+from specdeck.errors import SpecdeckError
 from specdeck.paths import repo_root
 from specdeck.planner.kv import (
     LayerKind,
@@ -137,6 +140,22 @@ def test_states_are_split_until_they_fit_the_block_that_attention_needs() -> Non
     # Least padding puts 12 layers into a group, so three of states; but a block of 11 × 103 bytes holds 11 states.
     assert {kind.kind: count for kind, count in grouping.groups} == {"full": 1, "state": 4, "ring": 1}
     assert grouping.block_bytes == 11 * 103
+
+
+def test_a_target_without_any_full_attention_has_a_layout() -> None:
+    found = cache_shape(replace(TARGET, config=TARGET.config["text_config"] | {"full_attention_interval": 65}), None,
+                        CacheOptions())  # fmt: skip
+    assert isinstance(found, CacheShape)
+    assert {kind.kind: count for kind, count in found.grouping.groups} == {"state": 1}
+
+
+def test_more_layers_than_any_model_has_are_refused_with_their_key() -> None:
+    many = replace(DRAFTER, config={**DRAFTER.config, "num_hidden_layers": 2**35, "layer_types": None})
+    flash_next = published_facts("Qwen/Qwen3.8-Flash-Next-FP8", repo_root())
+    assert flash_next is not None
+    for target in (TARGET, flash_next):
+        with pytest.raises(SpecdeckError, match="num_hidden_layers is not a whole number from 1 to 4096"):
+            cache_shape(target, many, CacheOptions(method="dflash", draft_tokens=7))
 
 
 def test_a_missing_key_is_named_instead_of_guessed() -> None:
