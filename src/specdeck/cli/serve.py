@@ -45,7 +45,7 @@ def serve(
     # Built once before anything is installed, so that mistakes are told at once.
     named = named_python(root, python)
     before_start(recipe, [chosen], python=named, allowed=allow or [], refuse_errors=not dry_run)
-    folders = folders_for(loaded, chosen, root, _say if not dry_run else _quiet)
+    folders = folders_for(loaded, chosen, root, _aside if dry_run else _say, dry=dry_run)
     command = build_command(
         loaded, chosen, python=named, host=host, port=port, root=root, folders=folders, api_key=api_key
     )
@@ -101,6 +101,11 @@ def _with_runtime(recipe: Recipe, runtime: str | None) -> Recipe:
             f"there is no runtime {runtime!r} to override with", where="--runtime", fix="--runtime local, or none"
         )
     return recipe.model_copy(update={"engine": recipe.engine.model_copy(update={"runtime": "local"})})
+
+
+def _aside(text: str) -> None:
+    """Say it beside the command, which is all that a dry run prints."""
+    typer.echo(f"specdeck: {text}", err=True)
 
 
 def _quiet(text: str) -> None:

@@ -39,6 +39,20 @@ def overlays_folder(root: Path) -> Path:
     return root / ".cache" / "overlays"
 
 
+def folder_of(overlay: Overlay, checkpoint: Checkpoint, role: str, root: Path) -> Path:
+    """Return where the overlay of a checkpoint lies, built or not.
+
+    Raises:
+        SpecdeckError: the overlay's name would make vLLM guess a method from the path.
+    """
+    # "dflash" in a path makes vLLM guess the method: the repository enters the name only as a hash.
+    key = hashlib.sha256(checkpoint.where.encode()).hexdigest()[:8]
+    folder = overlays_folder(root) / f"{role}-{overlay.name}-{key}"
+    if "dflash" in folder.name:
+        raise SpecdeckError("an overlay's name may not contain dflash", where=overlay.name, fix="rename the overlay")
+    return folder
+
+
 def build(overlay: Overlay, checkpoint: Checkpoint, role: str, root: Path, *, cache: Path | None = None) -> Built:
     """Build the overlay of a checkpoint, or keep the one that is current.
 
@@ -58,7 +72,7 @@ def build(overlay: Overlay, checkpoint: Checkpoint, role: str, root: Path, *, ca
         raise SpecdeckError(
             f"the {role} {checkpoint.where} is not on this machine at the revision the recipe means",
             where=f"overlay {overlay.name}",
-            fix="download it first; if refs/main has moved, the new revision's weights are needed",
+            fix=_download(checkpoint),
         )
     source = located.folder
     weights = shards(source)
@@ -79,11 +93,7 @@ def build(overlay: Overlay, checkpoint: Checkpoint, role: str, root: Path, *, ca
         "files": {name: str((source / name).resolve()) for name in files},
         "config": config,
     }
-    # "dflash" in a path makes vLLM guess the method: the repository enters the name only as a hash.
-    key = hashlib.sha256(checkpoint.where.encode()).hexdigest()[:8]
-    folder = overlays_folder(root) / f"{role}-{overlay.name}-{key}"
-    if "dflash" in folder.name:
-        raise SpecdeckError("an overlay's name may not contain dflash", where=overlay.name, fix="rename the overlay")
+    folder = folder_of(overlay, checkpoint, role, root)
     if _current(folder, stamp):
         return Built(folder, built=False, changes=tuple(changes), reason=overlay.reason)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -99,6 +109,13 @@ def build(overlay: Overlay, checkpoint: Checkpoint, role: str, root: Path, *, ca
         shutil.rmtree(fresh, ignore_errors=True)
         raise
     return Built(folder, built=True, changes=tuple(changes), reason=overlay.reason)
+
+
+def _download(checkpoint: Checkpoint) -> str:
+    if checkpoint.repo is None:
+        return f"put the checkpoint into {checkpoint.path}, or correct the path"
+    revision = f" --revision {checkpoint.revision}" if checkpoint.revision else ""
+    return f"hf download {checkpoint.repo}{revision} (if refs/main has moved, the new revision's weights are needed)"
 
 
 def _current(folder: Path, stamp: dict[str, object]) -> bool:

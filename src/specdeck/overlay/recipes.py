@@ -13,8 +13,12 @@ if TYPE_CHECKING:
     from specdeck.recipe.models import Recipe
 
 
-def folders_for(recipe: Recipe, arm_name: str, root: Path, say: Callable[[str], None]) -> dict[str, Path]:
+def folders_for(
+    recipe: Recipe, arm_name: str, root: Path, say: Callable[[str], None], *, dry: bool = False
+) -> dict[str, Path]:
     """Build what an arm needs and return the folders to serve, by `target` and `drafter`.
+
+    With `dry` nothing is built, and nothing has to be on this machine: the folders are those that would be.
 
     Raises:
         SpecdeckError: as build and load_overlay; the arm is not in the recipe only by a caller's mistake.
@@ -30,7 +34,7 @@ def folders_for(recipe: Recipe, arm_name: str, root: Path, say: Callable[[str], 
             continue
         from specdeck.checkpoint.folder import locate  # noqa: PLC0415 - most recipes have no overlay
         from specdeck.checkpoint.jsonfile import read_object  # noqa: PLC0415
-        from specdeck.overlay.build import build  # noqa: PLC0415
+        from specdeck.overlay.build import build, folder_of  # noqa: PLC0415
         from specdeck.overlay.spec import load_overlay, needless  # noqa: PLC0415
 
         overlay = load_overlay(name, root)
@@ -39,6 +43,10 @@ def folders_for(recipe: Recipe, arm_name: str, root: Path, say: Callable[[str], 
         if located and lowest and needless(overlay, read_object(located.folder / "config.json"), lowest):
             say(f"{role}: overlay {name} is not needed from vLLM {overlay.needless_from} on")
             folders[role] = located.folder
+            continue
+        if dry:
+            folders[role] = folder_of(overlay, checkpoint, role, root)
+            say(f"{role}: overlay {name} would be built: {overlay.reason}")
             continue
         done = build(overlay, checkpoint, role, root)
         folders[role] = done.folder
