@@ -35,12 +35,17 @@ def register(app: typer.Typer) -> None:
 def report(
     run_dir: Path = typer.Argument(..., metavar="RUN", help="Folder of a run, or its name in results/measured."),
     output: Format | None = typer.Option(None, "--format", help="Print only this, write nothing."),
+    against: str | None = typer.Option(
+        None, metavar="reference|FILE", help="Print published figures of the same model beside this run's."
+    ),
 ) -> None:
     """Write summary.json, tables, pictures, report.md and report.html of RUN and print the tables."""
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for what a report needs
 
     folder = run_folder(run_dir)
-    if output is None:
+    if against is not None:
+        summary = _print_against(folder, against, output or Format.TERMINAL)
+    elif output is None:
         summary = report_run(folder, Console())
     else:
         from specdeck.report.load import load  # noqa: PLC0415
@@ -49,6 +54,30 @@ def report(
         _print(folder, run, summary, output)
     if not summary.rows:
         raise typer.Exit(EXIT_UNMEASURABLE)
+
+
+def _print_against(folder: Path, against: str, output: Format) -> Summary:
+    from rich.console import Console  # noqa: PLC0415
+
+    from specdeck.paths import repo_root  # noqa: PLC0415
+    from specdeck.report.load import load  # noqa: PLC0415
+    from specdeck.report.markdown import render_section  # noqa: PLC0415
+    from specdeck.report.reference import beside, load_publications  # noqa: PLC0415
+    from specdeck.report.terminal import print_table  # noqa: PLC0415
+
+    if output not in (Format.TERMINAL, Format.MARKDOWN):
+        raise SpecdeckError(
+            f"published figures cannot be printed as {output.value}",
+            where="--against",
+            fix="--format terminal or --format markdown",
+        )
+    run, summary = load(folder)
+    table = beside(run, summary, load_publications(against, repo_root()))
+    if output is Format.TERMINAL:
+        print_table(Console(), table)
+    else:
+        typer.echo(render_section(table))
+    return summary
 
 
 def report_run(run_dir: Path, console: Console) -> Summary:

@@ -51,6 +51,15 @@ def draft_length_table(root: Path, argument: str) -> str:
     return table(root / argument)
 
 
+def published_figures(root: Path, _argument: str) -> str:
+    """Everything in results/reference/published.yml."""
+    from specdeck.report.markdown import escape, render_table  # noqa: PLC0415
+    from specdeck.report.reference import SHIPPED, load_publications, published_table  # noqa: PLC0415
+
+    table = published_table(load_publications(SHIPPED, root))
+    return "\n".join((render_table(table), "", *(f"- {escape(note)}" for note in table.notes)))
+
+
 def planner_pools(root: Path, _argument: str) -> str:
     """The planner's KV pools beside published ones."""
     from specdeck.planner.accuracy import pool_table  # noqa: PLC0415
@@ -72,6 +81,7 @@ MAKERS: Mapping[str, Maker] = {
     "perf-clients": perf.client_table,
     "perf-goals": perf.goal_table,
     "perf-wide": perf.wide,
+    "published": published_figures,
     "planner-pools": planner_pools,
     "planner-weights": planner_weights,
 }

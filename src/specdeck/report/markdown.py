@@ -35,9 +35,7 @@ def escape(text: str) -> str:
 def render(run: Run, summary: Summary, pictures: Collection[str] = ()) -> str:
     """Return report.md. `pictures` names the image files that lie beside it."""
     parts = [f"# {escape(clean(summary.recipe))}: {escape(clean(summary.plan))}", escape(headline(summary))]
-    for table in tables(summary):
-        parts += [f"## {escape(_title(table))}", render_table(table)]
-        parts += ["\n".join(f"- {escape(note)}" for note in table.notes)] if table.notes else []
+    parts += [render_section(table) for table in tables(summary)]
     for picture in PICTURES:
         if picture.file in pictures:
             parts.append(f"![{escape(picture.alt(summary))}]({picture.file})")
@@ -53,6 +51,12 @@ def render(run: Run, summary: Summary, pictures: Collection[str] = ()) -> str:
     ]
     parts += ["## Origin", "\n".join(f"- {escape(label)}: `{_code(value)}`" for label, value in origin(run))]
     return "\n\n".join(parts) + "\n"
+
+
+def render_section(table: Table) -> str:
+    """A table under its title, with its notes."""
+    notes = "\n".join(f"- {escape(note)}" for note in table.notes)
+    return "\n\n".join(part for part in (f"## {escape(_title(table))}", render_table(table), notes) if part)
 
 
 def render_table(table: Table) -> str:
