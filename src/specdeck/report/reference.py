@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from specdeck.results.schema import Run
-    from specdeck.stats.model import Row, Summary
+    from specdeck.stats.model import Summary
 
 PUBLISHED = "results/reference/published.yml"
 SHIPPED = "reference"
@@ -131,14 +131,21 @@ def beside(run: Run, summary: Summary, publications: Sequence[Publication]) -> T
     here = (hardware.get("gpus"), hardware.get("class"))
     ours.sort(key=lambda item: item.hardware is None or (item.hardware.gpus, item.hardware.class_) != here)
     arms = {arm.name: arm for arm in summary.arms}
+    engine = f"vLLM {vllm_version(run) or ''}".strip()
     measured = [
         (
-            "this run", _place(*here), f"vLLM {vllm_version(run) or ''}".strip(), _method(arms[row.arm].method, arms[row.arm].num_speculative_tokens),
-            str(row.concurrency), clean(run.prompts_file.rpartition("/")[2]), significant(row.output_tok_s.value),
-            _length(row), "",
+            "this run",
+            _place(*here),
+            engine,
+            _method(arms[row.arm].method, arms[row.arm].num_speculative_tokens),
+            str(row.concurrency),
+            clean(run.prompts_file.rpartition("/")[2]),
+            significant(row.output_tok_s.value),
+            fixed(row.acceptance.length.value, 2),
+            "",
         )
         for row in summary.rows
-    ]  # fmt: skip
+    ]
     return _table("Beside published figures", [*measured, *_rows(ours)], _definitions(ours))
 
 
@@ -197,7 +204,3 @@ def _place(gpus: object, kind: object) -> str:
 
 def _method(method: str | None, n: int | None) -> str:
     return METHODS.get(method or "none", clean(method or "none")) + (f" n={n}" if n else "")
-
-
-def _length(row: Row) -> str:
-    return fixed(row.acceptance.length.value, 2)
