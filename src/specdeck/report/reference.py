@@ -18,7 +18,7 @@ from specdeck.recipe.resolve import display
 from specdeck.recipe.yamlfile import read_yaml
 from specdeck.report.format import MISSING, clean, fixed, significant
 from specdeck.report.origin import vllm_version
-from specdeck.report.tables import Column, Table
+from specdeck.report.table import Column, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
