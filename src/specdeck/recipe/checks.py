@@ -94,6 +94,11 @@ def _load(plan: Plan) -> Iterator[Problem]:
     for number, stage in enumerate(plan.stages or ()):
         if (stage.requests is None) == (stage.duration_s is None):
             yield Problem(("stages", number), "a stage has one budget", "write either requests or duration_s")
+    work = plan.workload
+    if work is not None and work.groups > 1 and work.kind != "shared_prefix":
+        yield Problem(("workload", "groups"), f"{work.kind} has no groups", "remove it, or write kind: shared_prefix")
+    if work is not None and work.with_drafters and work.kind != "random":
+        yield Problem(("workload", "with_drafters"), f"{work.kind} needs no leave for drafters", "remove it")
     if plan.repeat_prompts and not (plan.stages or plan.trace):
         yield Problem(
             ("repeat_prompts",), "without stages or a trace each prompt is sent once", "remove it, or add stages"

@@ -40,6 +40,18 @@ class LoadStage(Part):
     duration_s: Seconds | None = None
 
 
+class Workload(Part):
+    """Prompts made of the prompt set (see docs/workloads.md). `words` are words, not tokens."""
+
+    kind: Literal["random", "shared_prefix", "long_context"]
+    words: Annotated[int, Field(ge=1, le=1_000_000)]
+    groups: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Of `shared_prefix`: how many different prefixes."""
+    seed: int = 0
+    with_drafters: bool = False
+    """Of `random`: measure arms that draft all the same. Acceptance on random text says nothing about real text."""
+
+
 class Plan(Part):
     """A matrix of cells: arms times concurrencies times rounds, on one prompt set."""
 
@@ -50,6 +62,8 @@ class Plan(Part):
     """The arm that ratios refer to. A plan that does not measure it has no ratios."""
     prompts: Name | None = None
     """A file of bench/prompts without `.jsonl`. Absent: the recipe's."""
+    workload: Workload | None = None
+    """What the prompt set is made into before it is sent."""
     limit: Positive | None = None
     """Use only so many prompts, categories in turn."""
     concurrency: Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=1, max_length=32)]

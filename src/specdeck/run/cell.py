@@ -37,7 +37,8 @@ class CellSpec:
         cache_policy: `cold` or `warm`.
         shape: when requests are due; the default is a closed loop.
         trace: sha256 of the file that a trace's moments come from.
-        ramp_up_s: see run_load, as the following.
+        ramp_up_s: see run_load, as salt_repeats.
+        workload: the kind of a made workload (see workloads.py).
         method: the arm's speculative method; None: no drafter.
     """
 
@@ -54,6 +55,7 @@ class CellSpec:
     trace: str | None = None
     ramp_up_s: float | None = None
     salt_repeats: bool = False
+    workload: str | None = None
     request_timeout_s: float = 300.0
     cell_timeout_s: float = 3600.0
     idle_timeout_s: float = IDLE_TIMEOUT_S
@@ -139,6 +141,7 @@ async def measure_cell(
                 ttft_mean_ms=ttft,
                 server_ttft_mean_ms=server_ttft,
                 client_chunks_per_s=spec.client_chunks_per_s,
+                workload=spec.workload,
                 duration_s=load.duration_s,
                 concurrency=None if spec.ramp_up_s else spec.concurrency,
                 request_rate=asked_rate(moments) if moments else None,

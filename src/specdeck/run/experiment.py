@@ -172,6 +172,7 @@ async def _measure(
         shape=options.shape,
         trace=sha256_file(options.trace_path) if options.trace_path else None,
         ramp_up_s=plan.ramp_up_s,
+        workload=plan.workload.kind if plan.workload else None,
         salt_repeats=plan.repeat_prompts and plan.cache_policy == "cold",
         method=info.method,
         num_speculative_tokens=info.num_speculative_tokens,

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from specdeck.errors import SpecdeckError
+from specdeck.load import workloads
+from specdeck.load.hub import PREFIX, hub_file
 from specdeck.load.prompts import Prompt, load_prompts
 from specdeck.recipe import Plan, Recipe, canonical_sha256, load_plan, load_recipe
 from specdeck.recipe.checks import check_plan
@@ -141,6 +143,7 @@ def resolve(
             where=f"plan {plan.name}",
             fix=f"write cell_timeout_s: {2 * shape.seconds:.0f} in the plan, or shorten the load",
         )
+    _refuse_random_text(recipe, plan, chosen)
     prompts_name = prompts or plan.prompts or (recipe.prompts if recipe else None) or DEFAULT_PROMPTS
     warmup_name = (recipe.warmup_prompts if recipe else None) or DEFAULT_WARMUP
     prompts_path, warmup_path = prompt_file(root, prompts_name), prompt_file(root, warmup_name)
@@ -166,7 +169,7 @@ def resolve(
         unavailable=unavailable,
         prompts_path=prompts_path,
         prompts=one_a_request(
-            limited(loaded, min(plan.limit or len(loaded), shape.requests or len(loaded))),
+            _worked(limited(loaded, min(plan.limit or len(loaded), shape.requests or len(loaded))), plan),
             shape,
             repeat=plan.repeat_prompts,
             where=str(prompts_path),
@@ -178,6 +181,33 @@ def resolve(
         shape=shape,
         trace_path=trace_path,
     )
+
+
+def _worked(prompts: Sequence[Prompt], plan: Plan) -> Sequence[Prompt]:
+    work = plan.workload
+    if work is None:
+        return prompts
+    return workloads.apply(prompts, work.kind, words=work.words, groups=work.groups, seed=work.seed)
+
+
+def _refuse_random_text(recipe: Recipe | None, plan: Plan, arms: Sequence[str]) -> None:
+    """A drafter meets random text with another acceptance than any real text: a comparison on it misleads.
+
+    Raises:
+        SpecdeckError: an arm drafts, or several arms are compared of which nobody knows whether they do.
+    """
+    work = plan.workload
+    if work is None or work.kind != "random" or work.with_drafters:
+        return
+    drafting = [name for name in arms if recipe is not None and recipe.arms[name].method is not None]
+    if recipe is None and len(arms) > 1:
+        drafting = list(arms)
+    if drafting:
+        raise SpecdeckError(
+            f"random text for {', '.join(drafting)}: what a drafter gets accepted on random text says nothing",
+            where=f"plan {plan.name}, key workload",
+            fix="measure real prompts (remove workload), or write with_drafters: true there if that is what you want",
+        )
 
 
 def limited(prompts: Sequence[Prompt], limit: int | None) -> list[Prompt]:
@@ -199,7 +229,13 @@ def limited(prompts: Sequence[Prompt], limit: int | None) -> list[Prompt]:
 
 
 def prompt_file(root: Path, name: str) -> Path:
-    """Return the path of a prompt set, given its name in bench/prompts or a path to a JSONL, JSON or CSV file."""
+    """Return the path of a prompt set: a name in bench/prompts, a path to a JSONL, JSON or CSV file, or one on the hub.
+
+    Raises:
+        SpecdeckError: there is none of that name.
+    """
+    if name.startswith(PREFIX):
+        return hub_file(name)
     path = root / "bench" / "prompts" / f"{name}.jsonl"
     if path.is_file():
         return path
@@ -210,7 +246,7 @@ def prompt_file(root: Path, name: str) -> Path:
     raise SpecdeckError(
         f"no prompt set called {name!r}",
         where=str(path),
-        fix=f"use one of {', '.join(known)}, or the path of a .jsonl, .json or .csv file",
+        fix=f"use one of {', '.join(known)}, the path of a .jsonl, .json or .csv file, or hf:OWNER/NAME@COMMIT:FILE",
     )
 
 

@@ -46,6 +46,7 @@ class Facts:
         client_chunks_per_s: what the client reached in its self-test.
         duration_s: of the load.
         concurrency: requests in flight that a closed loop was asked for.
+        workload: see CellSpec.
     """
 
     method: str | None
@@ -69,6 +70,7 @@ class Facts:
     client_chunks_per_s: float | None = None
     duration_s: float | None = None
     concurrency: int | None = None
+    workload: str | None = None
 
 
 def check(facts: Facts) -> list[Finding]:
@@ -187,6 +189,8 @@ def _drafting(facts: Facts) -> Iterable[Finding]:
         if delta.drafts:
             yield invalid("unexpected_drafts", f"the arm has no drafter, but the server counted {delta.drafts} drafts")
         return
+    if facts.workload == "random":
+        yield warning("random_text", "the prompts are random text: acceptance here says nothing of real text")
     if delta.drafts is None:
         if facts.after is not None and not facts.restarted:
             yield warning(
@@ -210,7 +214,7 @@ def _drafting(facts: Facts) -> Iterable[Finding]:
 
 def _cache(facts: Facts) -> Iterable[Finding]:
     hits, queries = facts.delta.prefix_cache_hits, facts.delta.prefix_cache_queries
-    if facts.cache_method is not None and hits:
+    if facts.cache_method is not None and hits and facts.workload != "shared_prefix":
         yield warning(
             "cache_hits",
             f"{hits} of {queries} prompt tokens were prefix cache hits in a cold cell ({facts.cache_method}): its "

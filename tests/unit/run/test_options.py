@@ -69,3 +69,29 @@ def test_goodput_limits_are_read_as_vllm_spells_them() -> None:
     for wrong in (["ttft"], ["itl:3"], ["ttft:0"], ["ttft:nan"], ["ttft:inf"], ["tpot:1", "tpot:2"]):
         with pytest.raises(SpecdeckError, match="no limit of a good request"):
             goodput_limits(wrong)
+
+
+RANDOM: dict[str, Any] = {"workload": {"kind": "random", "words": 30}}
+
+
+def _random(recipe: str | None, urls: list[str], arms: list[str], changes: dict[str, Any] = RANDOM) -> set[str]:
+    options = resolve(repo_root(), recipe_name=recipe, plan_name="smoke", base_urls=urls, arms=arms, changes=changes)
+    return {prompt.category for prompt in options.prompts}
+
+
+def test_random_text_is_refused_for_arms_that_draft_or_may_unless_it_is_asked_for() -> None:
+    for recipe, urls in (("tiny-next-cpu", []), (None, ["a=http://127.0.0.1:1", "b=http://127.0.0.1:2"])):
+        with pytest.raises(SpecdeckError, match="random text for") as caught:
+            _random(recipe, list(urls), [])
+        assert "with_drafters: true" in str(caught.value)
+    asked = {"workload": {**RANDOM["workload"], "with_drafters": True}}
+    assert _random("tiny-next-cpu", [], ["none"]) == {"random"}
+    assert _random("tiny-next-cpu", [], [], asked) == {"random"}
+    assert _random(None, URLS, []) == {"random"}
+
+
+def test_a_hub_data_set_needs_a_commit_and_a_file_that_can_be_read() -> None:
+    commit = "0" * 40
+    for wrong in ("hf:o/n@main:a.jsonl", "hf:o/n:a.jsonl", f"hf:o/n@{commit}:a.parquet", f"hf:o/n@{commit}:../a.csv"):
+        with pytest.raises(SpecdeckError, match="names no file of a data set"):
+            resolve(repo_root(), recipe_name=None, plan_name="smoke", base_urls=URLS, prompts=wrong)

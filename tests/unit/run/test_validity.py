@@ -198,3 +198,11 @@ def test_a_client_at_its_limit_and_a_clock_that_disagrees_are_told_beside_the_ce
     assert _found(client_chunks_per_s=100.0, duration_s=1.0) == {}
     assert "it may have been the limit" in _found(client_chunks_per_s=10.0, duration_s=1.0)["client_limited"][1]
     assert _found(ttft_mean_ms=900.0, server_ttft_mean_ms=500.0)["ttft_differs"][0] == "warning"
+
+
+def test_acceptance_on_random_text_and_hits_of_a_prefix_that_is_meant_to_be_shared() -> None:
+    assert set(_found(workload="random")) == {"random_text"}
+    assert _found(workload="random", method=None, delta=CounterDelta()) == {}
+    hits = _delta(prefix_cache_hits=16, prefix_cache_queries=40)
+    assert set(_found(delta=hits, workload="long_context")) == {"cache_hits"}
+    assert _found(delta=hits, workload="shared_prefix") == {}
