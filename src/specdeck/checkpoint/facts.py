@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - dataclasses read annotations
+import itertools
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ from specdeck.checkpoint.folder import locate, read_tensors
 from specdeck.checkpoint.jsonfile import read_object
 from specdeck.checkpoint.library import KnownModel, known_family, known_model
 from specdeck.errors import SpecdeckError
+from specdeck.recipe.resolve import display
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +23,17 @@ if TYPE_CHECKING:
 # Layers, heads, widths: nothing a model has is larger, and arithmetic on larger numbers only hides a damaged file.
 LARGEST = 2**40
 MOST_LAYERS = 4096
+MOST_FILES = 10_000
+FAMILY_OF_ARCHITECTURE = {
+    "Qwen3_5ForConditionalGeneration": "qwen3_5",
+    "Qwen3_5ForCausalLM": "qwen3_5",
+    "Qwen3NextForCausalLM": "qwen3_next",
+    "Qwen4ExpForConditionalGeneration": "qwen4_exp",
+    "Glm5NextForConditionalGeneration": "glm5_next",
+    "GlmMoeDsaForCausalLM": "glm_moe_dsa",
+    "DFlash2DraftModel": "dflash2",
+    "DFlashDraftModel": "dflash",
+}
 
 
 @dataclass(frozen=True)
@@ -28,9 +42,11 @@ class CheckpointFacts:
 
     Attributes:
         name: repository or folder.
-        shown: how messages name the file the config comes from.
-        config: contents of config.json.
+        config: contents of config.json, unchecked; empty: not known.
+        architecture: as a recipe states it, for when there is no config.json.
         files: names of the files in its folder; None when it is not on this machine.
+        shown: how messages name the file the config comes from.
+        partial: the config holds published values only, so that a key it lacks is not known to be absent.
         revision: commit of the snapshot.
         weight_bytes: bytes of all tensors.
         part_bytes: bytes of parts that not every arm loads, that every GPU holds whole, or that stay in host memory:
@@ -40,14 +56,18 @@ class CheckpointFacts:
     """
 
     name: str
-    shown: str
-    config: Mapping[str, Any]
+    config: Mapping[str, Any] = field(default_factory=dict)
+    architecture: str | None = None
     files: frozenset[str] | None = None
+    shown: str = "config.json"
+    partial: bool = False
     revision: str | None = None
     weight_bytes: int | None = None
     part_bytes: Mapping[str, int] = field(default_factory=dict)
     parameters: int | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
+
+    # For arithmetic: a value of the wrong kind ends it.
 
     @property
     def text(self) -> Mapping[str, Any]:
@@ -58,16 +78,6 @@ class CheckpointFacts:
         if not isinstance(found, dict):
             raise self.wrong("text_config", "is not an object")
         return {**self.config, **found}
-
-    @property
-    def architecture(self) -> str | None:
-        """First entry of `architectures`."""
-        found = self.config.get("architectures")
-        if found is None:
-            return None
-        if not isinstance(found, list) or not found or not isinstance(found[0], str):
-            raise self.wrong("architectures", "is not a list of names")
-        return found[0]
 
     def number(self, key: str, *, least: int = 0, most: int = LARGEST) -> int | None:
         """Return a whole number of the language model's config, None when the key is absent or null.
@@ -130,8 +140,79 @@ class CheckpointFacts:
             f"{key} {what}", where=f"{self.shown}: {key}", fix="download the checkpoint again, or correct the file"
         )
 
+    # For rules: a value of the wrong kind is not known.
 
-def load_facts(checkpoint: Checkpoint, root: Path, *, cache: Path | None = None) -> CheckpointFacts | None:
+    def value(self, *path: str) -> Any:
+        """Return a value of config.json, of its text_config where the top level lacks it; None when there is none."""
+        text = self.config.get("text_config")
+        for scope in (self.config, text if isinstance(text, dict) else None):
+            found: Any = scope
+            for part in path:
+                found = found.get(part) if isinstance(found, Mapping) else None
+            if found is not None:
+                return found
+        return None
+
+    def integer(self, *path: str) -> int | None:
+        """Return a whole number from 0, None for anything else."""
+        found = self.value(*path)
+        good = isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= LARGEST
+        return found if good else None
+
+    def word(self, *path: str) -> str | None:
+        """Return a text, None for anything else."""
+        found = self.value(*path)
+        return found if isinstance(found, str) else None
+
+    def integers(self, *path: str) -> list[int] | None:
+        """Return a list of whole numbers, None for anything else."""
+        found = self.value(*path)
+        if not isinstance(found, list) or not all(isinstance(v, int) and not isinstance(v, bool) for v in found):
+            return None
+        return found
+
+    @property
+    def family(self) -> str | None:
+        """The model family, from the architecture: `qwen3_5`, `qwen4_exp`, `glm5_next` and so on."""
+        listed = self.value("architectures")
+        name = listed[0] if isinstance(listed, list) and listed else self.architecture
+        return FAMILY_OF_ARCHITECTURE.get(name) if isinstance(name, str) else None
+
+    @property
+    def hybrid(self) -> bool | None:
+        """Whether some layers keep a recurrent state instead of a KV cache."""
+        family = self.family
+        return None if family is None else family in ("qwen3_5", "qwen3_next", "qwen4_exp", "glm5_next")
+
+    @property
+    def quantization(self) -> str | None:
+        """The quantisation method in lower case; `none` when config.json declares none; None without a config.json."""
+        if not self.config:
+            return None
+        declared = self.value("quantization_config") or self.value("compression_config")
+        if not isinstance(declared, dict):
+            return None if self.partial else "none"
+        method = str(declared.get("quant_method", "unknown")).lower()
+        algorithm = str(declared.get("quant_algo", declared.get("format", ""))).lower()
+        return f"{method} {algorithm}".strip()
+
+    @property
+    def unquantized_modules(self) -> list[str] | None:
+        """Module names and patterns that config.json leaves unquantised; None without a config.json."""
+        declared = self.value("quantization_config")
+        if not self.config or (self.partial and not isinstance(declared, dict)):
+            return None
+        lists = (
+            [declared.get(key) for key in ("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules")]
+            if isinstance(declared, dict)
+            else []
+        )
+        return [item for found in lists if isinstance(found, list) for item in found if isinstance(item, str)]
+
+
+def load_facts(
+    checkpoint: Checkpoint, root: Path, *, cache: Path | None = None, weights: bool = True
+) -> CheckpointFacts | None:
     """Return what is known: from the files on this machine, else from models/*.yml; None: nothing is known.
 
     A repository without a file of its own there is taken for one of its family, by the architecture the recipe states.
@@ -140,6 +221,7 @@ def load_facts(checkpoint: Checkpoint, root: Path, *, cache: Path | None = None)
         checkpoint: as a recipe names it.
         root: the checkout.
         cache: the Hugging Face cache, instead of the one the environment names.
+        weights: read the headers of weight files as well.
 
     Raises:
         SpecdeckError: files that are there are damaged; names the file and the key or byte.
@@ -147,17 +229,19 @@ def load_facts(checkpoint: Checkpoint, root: Path, *, cache: Path | None = None)
     located = locate(checkpoint, root, cache=cache)
     if located is None:
         return _published(checkpoint, root)
-    config = read_object(located.folder / "config.json")
-    tensors = read_tensors(located.folder)
-    return CheckpointFacts(
+    config = located.folder / "config.json"
+    found = CheckpointFacts(
         name=checkpoint.where,
-        shown=str(located.folder / "config.json"),
-        config=config,
-        files=frozenset(path.name for path in located.folder.iterdir()),
+        config=read_object(config),
+        architecture=checkpoint.architecture,
+        files=frozenset(entry.name for entry in itertools.islice(os.scandir(located.folder), MOST_FILES)),
+        shown=display(config, root),
         revision=located.revision,
-        weight_bytes=sum(tensor.nbytes for tensor in tensors) if tensors else None,
-        part_bytes=parts(tensors) if tensors else {},
     )
+    tensors = read_tensors(located.folder) if weights else ()
+    if not tensors:
+        return found
+    return replace(found, weight_bytes=sum(tensor.nbytes for tensor in tensors), part_bytes=parts(tensors))
 
 
 def published_facts(repo: str, root: Path) -> CheckpointFacts | None:
@@ -167,7 +251,7 @@ def published_facts(repo: str, root: Path) -> CheckpointFacts | None:
         SpecdeckError: the file is wrong; names file, line and key.
     """
     known = known_model(repo, root)
-    return _of(known) if known else None
+    return _of(known, None) if known else None
 
 
 def _published(checkpoint: Checkpoint, root: Path) -> CheckpointFacts | None:
@@ -178,18 +262,20 @@ def _published(checkpoint: Checkpoint, root: Path) -> CheckpointFacts | None:
         known = known_family(checkpoint.architecture, checkpoint.repo, root)
     if known is None:
         return None
-    found = _of(known)
+    found = _of(known, checkpoint.architecture)
     if found.weight_bytes is None and checkpoint.size_bytes:
         sources = {**found.sources, "weight_bytes": "target.size_bytes of the recipe"}
         return replace(found, weight_bytes=checkpoint.size_bytes, sources=sources)
     return found
 
 
-def _of(known: KnownModel) -> CheckpointFacts:
+def _of(known: KnownModel, architecture: str | None) -> CheckpointFacts:
     return CheckpointFacts(
         name=known.repo,
-        shown=known.shown,
         config=known.config,
+        architecture=architecture,
+        shown=known.shown,
+        partial=True,
         weight_bytes=known.weight_bytes,
         part_bytes=known.part_bytes,
         parameters=known.parameters,

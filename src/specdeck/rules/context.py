@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.version import Version  # noqa: TC002 - dataclasses read annotations
 
+from specdeck.checkpoint import CheckpointFacts
 from specdeck.recipe.models import Arm, Recipe, Serve  # noqa: TC001
-from specdeck.rules.facts import CheckpointFacts, HostFacts
+from specdeck.rules.facts import HostFacts
 from specdeck.rules.model import need
 from specdeck.rules.versions import admitted
 

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
     from packaging.version import Version
 
+    from specdeck.checkpoint import CheckpointFacts
     from specdeck.recipe.load import Loaded
     from specdeck.recipe.models import Recipe
-    from specdeck.rules.facts import CheckpointFacts, HostFacts
+    from specdeck.rules.facts import HostFacts
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
-from specdeck.checkpoint.folder import locate
-from specdeck.checkpoint.jsonfile import read_object
-from specdeck.checkpoint.library import known_model
-from specdeck.recipe.resolve import display
-from specdeck.rules.facts import CheckpointFacts, HostFacts
+from specdeck.checkpoint import CheckpointFacts, load_facts
+from specdeck.rules.facts import HostFacts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +28,15 @@ def gather(recipe: Recipe, root: Path) -> dict[str, CheckpointFacts]:
         SpecdeckError: a file is there and cannot be read; names file and line.
     """
     roles = {"target": recipe.target} | ({"drafter": recipe.drafter} if recipe.drafter else {})
-    return {role: _facts(checkpoint, root) for role, checkpoint in roles.items()}
+    return {
+        role: load_facts(checkpoint, root, weights=False) or stated_facts(checkpoint)
+        for role, checkpoint in roles.items()
+    }
+
+
+def stated_facts(checkpoint: Checkpoint) -> CheckpointFacts:
+    """Return what the recipe alone says of a checkpoint."""
+    return CheckpointFacts(checkpoint.where, architecture=checkpoint.architecture)
 
 
 def engine_packages(python: Path) -> dict[str, str] | None:
@@ -75,24 +80,3 @@ def host_facts(packages: Mapping[str, str] | None = None) -> HostFacts:
         return HostFacts(packages=packages)
     finally:
         pynvml.nvmlShutdown()
-
-
-def _facts(checkpoint: Checkpoint, root: Path) -> CheckpointFacts:
-    located = locate(checkpoint, root)
-    if located is not None:
-        config = located.folder / "config.json"
-        return CheckpointFacts(
-            checkpoint.where,
-            config=read_object(config),
-            architecture=checkpoint.architecture,
-            files=frozenset(entry.name for entry in list(os.scandir(located.folder))[:MOST_FILES]),
-            shown=display(config, root),
-        )
-    known = known_model(checkpoint.repo, root) if checkpoint.repo else None
-    return CheckpointFacts(
-        checkpoint.where,
-        config=known.config if known else None,
-        architecture=checkpoint.architecture,
-        shown=known.shown if known else "config.json",
-        partial=known is not None,
-    )

@@ -38,7 +38,7 @@ def sharded(folder: Path, weight_map: dict[str, str]) -> Path:
 def test_the_trained_pair_is_read_without_loading_it() -> None:
     facts = load_facts(Checkpoint(path="models/tiny-next/target"), repo_root())
     assert facts is not None
-    assert facts.architecture == "Qwen3NextForCausalLM"
+    assert facts.family == "qwen3_next"
     assert facts.layer_types == ("linear_attention",) * 3 + ("full_attention",)
     assert facts.weight_bytes is not None
     assert 0 < facts.part_bytes["mtp"] < facts.weight_bytes

@@ -22,7 +22,7 @@ from specdeck.planner.shape import CacheOptions, CacheShape, cache_shape
 
 GIB = 2**30
 TARGET = CheckpointFacts(
-    "27b", "config.json",
+    "27b",
     {"text_config": {
         "model_type": "qwen3_5_text", "num_hidden_layers": 64, "full_attention_interval": 4, "hidden_size": 5120,
         "num_attention_heads": 24, "num_key_value_heads": 4, "head_dim": 256, "linear_num_key_heads": 16,
@@ -31,7 +31,7 @@ TARGET = CheckpointFacts(
     }},
 )  # fmt: skip
 DRAFTER = CheckpointFacts(
-    "drafter", "config.json",
+    "drafter",
     {"num_hidden_layers": 5, "num_key_value_heads": 8, "head_dim": 128, "sliding_window": 2048,
      "layer_types": ["sliding_attention"] * 5},
 )  # fmt: skip
@@ -159,7 +159,7 @@ def test_more_layers_than_any_model_has_are_refused_with_their_key() -> None:
 
 
 def test_a_missing_key_is_named_instead_of_guessed() -> None:
-    bare = CheckpointFacts("x", "config.json", {"num_hidden_layers": 4, "full_attention_interval": 4})
+    bare = CheckpointFacts("x", {"num_hidden_layers": 4, "full_attention_interval": 4})
     assert cache_shape(bare, None, CacheOptions()) == (
         "target config: num_key_value_heads", "target config: head_dim",
     )  # fmt: skip

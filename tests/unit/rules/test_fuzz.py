@@ -15,11 +15,11 @@ import yaml
 from support.checkout import RECIPE
 from support.rule_cases import CASES, DRAFTER, TARGET
 
+from specdeck.checkpoint import CheckpointFacts
 from specdeck.engine.command import build_command
 from specdeck.errors import SpecdeckError
 from specdeck.recipe.load import open_recipe
 from specdeck.rules.evaluate import check_loaded
-from specdeck.rules.facts import CheckpointFacts
 from specdeck.rules.gather import gather
 from specdeck.rules.text import finding, plain
 

@@ -11,10 +11,11 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from support.rule_cases import CASES, DRAFTER, RECIPE, TARGET, Case
 
+from specdeck.checkpoint import CheckpointFacts
 from specdeck.recipe.models import Recipe
 from specdeck.rules.context import Context, context_of
 from specdeck.rules.evaluate import Report, check_arm
-from specdeck.rules.facts import CheckpointFacts, HostFacts
+from specdeck.rules.facts import HostFacts
 from specdeck.rules.model import Area, Rule, Severity
 from specdeck.rules.registry import all_rules, collect, rule_of
 

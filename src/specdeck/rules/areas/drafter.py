@@ -9,8 +9,8 @@ from specdeck.rules.model import Area, Breach, Severity, need
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from specdeck.checkpoint import CheckpointFacts
     from specdeck.rules.context import Context
-    from specdeck.rules.facts import CheckpointFacts
 
 AREA = Area("drafter", "Drafter and target")
 KNOWN_TAPS = {"qwen3_5": [5, 19, 33, 47, 61], "qwen4_exp": [5, 15, 25, 35, 45], "glm5_next": [5, 14, 24, 33, 42]}
@@ -134,7 +134,7 @@ def _published(ctx: Context) -> Iterator[Breach]:
 )
 def _causal(ctx: Context) -> Iterator[Breach]:
     if drafter := _drafter(ctx):
-        config = need(drafter.config, "drafter.config")
+        config = need(drafter.config or None, "drafter.config")
         nested = drafter.value("dflash_config", "causal")
         if drafter.partial:
             need(config.get("is_causal"), "drafter.config")
@@ -152,7 +152,7 @@ def _causal(ctx: Context) -> Iterator[Breach]:
 )
 def _anchor(ctx: Context) -> Iterator[Breach]:
     if drafter := _drafter(ctx):
-        need(None if drafter.partial else drafter.config, "drafter.config")
+        need(None if drafter.partial else drafter.config or None, "drafter.config")
         if drafter.value("dflash_config", "sample_from_anchor") is True or drafter.value("sample_from_anchor") is True:
             yield Breach(("drafter",), "sample_from_anchor is true")
 

@@ -38,7 +38,7 @@ def automatic_block(ctx: Context) -> int:
     head_dim = need(ctx.target.integer("head_dim"), "target.head_dim")
     # The state is kept in the type asked for, else in config.json's, else in the model's own 16 bits.
     kept = ctx.serve.mamba_ssm_cache_dtype
-    kept = ctx.target.text("mamba_ssm_dtype") if kept in (None, "auto") else kept
+    kept = ctx.target.word("mamba_ssm_dtype") if kept in (None, "auto") else kept
     state = gdn_state_bytes(
         key_heads=max(keys // parallel, 1),
         value_heads=max(values // parallel, 1),

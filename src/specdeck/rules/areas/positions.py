@@ -52,7 +52,7 @@ def _rope(ctx: Context) -> Iterator[Breach]:
     if ctx.method != "dflash" or ctx.drafter is None:
         return
     table = need(ctx.drafter.integer("max_position_embeddings"), "drafter.max_position_embeddings")
-    rope = ctx.drafter.text("rope_parameters", "rope_type") or ctx.drafter.text("rope_scaling", "rope_type")
+    rope = ctx.drafter.word("rope_parameters", "rope_type") or ctx.drafter.word("rope_scaling", "rope_type")
     if _length(ctx) > table and (rope or "default") not in EXTENDED:
         yield Breach(ctx.key("max_model_len"), f"the drafter's rope type {rope!r} is not extended beyond {table:,}")
 
