@@ -2,52 +2,72 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from specdeck.stats.columns import Requests
 from specdeck.stats.model import Difference, EqualText
-from specdeck.stats.observations import quotient
+from specdeck.stats.observations import join, pairs, quotient
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from specdeck.results.schema import Cell, RequestRecord
-    from specdeck.stats.observations import Key
+
+    Measured = Sequence[tuple[Cell, Sequence[RequestRecord]]]
+
+MOST_DIFFERENCES = 1_000
+"""Differing answers that are named; all of them are counted."""
 
 
-def texts(cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -> dict[Key, RequestRecord]:
-    """Answered requests that have a text hash, by (concurrency, round, prompt id, occurrence)."""
-    found: dict[Key, RequestRecord] = {}
-    for cell, records in cells:
-        seen: Counter[str] = Counter()
-        for record in sorted(records, key=lambda r: r.index):
-            key = (cell.concurrency, cell.round, record.prompt_id, seen[record.prompt_id])
-            seen[record.prompt_id] += 1
-            if record.error is None and record.text_sha256 is not None:
-                found[key] = record
-    return found
-
-
-def equal_text(arm: str, ours: dict[Key, RequestRecord], base: dict[Key, RequestRecord]) -> EqualText:
-    """Compare texts by their hashes, over what both arms answered."""
-    shared = sorted(ours.keys() & base.keys())
-    different = [key for key in shared if ours[key].text_sha256 != base[key].text_sha256]
+def equal_text(arm: str, ours: Measured, base: Measured) -> EqualText:
+    """Compare texts by their hashes, over what both arms answered with the same prompt, round and concurrency."""
+    mine, other = _Texts(ours), _Texts(base)
+    a, b = pairs(mine.seen, other.seen)
+    known = (mine.hashes[a] != b"") & (other.hashes[b] != b"")
+    a, b = a[known], b[known]
+    differ = mine.hashes[a] != other.hashes[b]
+    named = list(zip(a[differ][:MOST_DIFFERENCES].tolist(), b[differ][:MOST_DIFFERENCES].tolist(), strict=True))
+    texts, others = mine.texts(i for i, _ in named), other.texts(i for _, i in named)
+    keys = mine.seen.keys if named else ()
     return EqualText(
         arm=arm,
-        compared=len(shared),
-        equal=len(shared) - len(different),
-        share=quotient(len(shared) - len(different), len(shared)),
+        compared=len(a),
+        equal=len(a) - int(differ.sum()),
+        share=quotient(len(a) - int(differ.sum()), len(a)),
         differences=tuple(
             Difference(
-                prompt_id=key[2],
-                concurrency=key[0],
-                round=key[1],
-                first_difference=first_difference(_whole(ours[key]), _whole(base[key])),
+                prompt_id=keys[i][2],
+                concurrency=keys[i][0],
+                round=keys[i][1],
+                first_difference=first_difference(texts[i], others[j]),
             )
-            for key in different
+            for i, j in named
         ),
     )
+
+
+class _Texts:
+    """Hashes of an arm's answers, and the answers themselves where they are asked for."""
+
+    def __init__(self, cells: Measured) -> None:
+        self._cells = [Requests.of(cell, records) for cell, records in cells]
+        self.seen = join([part.columns.seen for part in self._cells])
+        self.hashes = np.concatenate([np.empty(0, dtype="S64"), *(part.columns.hashes for part in self._cells)])
+
+    def texts(self, wanted: Iterable[int]) -> dict[int, str]:
+        """Whole answers by their place in `seen`; each cell that has one is read once."""
+        places, start = sorted(wanted), 0
+        found: dict[int, str] = {}
+        for part in self._cells:
+            size = len(part.columns.seen)
+            rows = {int(part.columns.place[i - start]): i for i in places if start <= i < start + size}
+            if rows:
+                found |= {rows[n]: record.reasoning + record.text for n, record in enumerate(part) if n in rows}
+            start += size
+        return found
 
 
 def first_difference(a: str, b: str) -> int | None:
@@ -55,7 +75,3 @@ def first_difference(a: str, b: str) -> int | None:
     if a == b:
         return None
     return next(i for i, (x, y) in enumerate(zip_longest(a, b)) if x != y)
-
-
-def _whole(record: RequestRecord) -> str:
-    return record.reasoning + record.text

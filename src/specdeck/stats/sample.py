@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from specdeck.stats.columns import Requests
 from specdeck.stats.observations import observe
 from specdeck.stats.throughput import completion_tokens
 
@@ -60,31 +61,32 @@ class Sample:
 
 def samples(cells: Measured) -> dict[tuple[str, int], Sample]:
     """Sum the valid cells of a run, by (arm, concurrency), in the order they were given."""
-    grouped: dict[tuple[str, int], list[tuple[Cell, Sequence[RequestRecord]]]] = {}
+    grouped: dict[tuple[str, int], list[tuple[Cell, Requests]]] = {}
     for cell, records in cells:
         if cell.status == "ok":
-            grouped.setdefault((cell.arm, cell.concurrency), []).append((cell, records))
+            grouped.setdefault((cell.arm, cell.concurrency), []).append((cell, Requests.of(cell, records)))
     return {
         key: _sample(key, sorted(measured, key=lambda item: item[0].round), observe(measured))
         for key, measured in grouped.items()
     }
 
 
-def _sample(key: tuple[str, int], measured: Measured, seen: Observations) -> Sample:
+def _sample(key: tuple[str, int], measured: Sequence[tuple[Cell, Requests]], seen: Observations) -> Sample:
     rounds = tuple(
         Round(
             round=cell.round,
             duration_s=cell.duration_s,
-            tokens=completion_tokens(records),
-            requests=sum(record.error is None for record in records),
-            failed=sum(record.error is not None for record in records),
+            tokens=completion_tokens(requests.columns.seen),
+            requests=len(requests) - requests.columns.failed,
+            failed=requests.columns.failed,
             counters=cell.counters,
         )
-        for cell, records in measured
+        for cell, requests in measured
     )
     place = {item.round: i for i, item in enumerate(rounds)}
     shape = (len(seen.prompts), len(rounds))
-    where = seen.prompt * len(rounds) + np.array([place[k[1]] for k in seen.keys], dtype=np.int64)
+    table = np.array([place.get(number, 0) for number in range(max(place, default=0) + 1)], dtype=np.int64)
+    where = seen.prompt * len(rounds) + table[seen.round]
 
     def add(column: FloatArray) -> FloatArray:
         found: FloatArray = np.bincount(where, weights=column, minlength=shape[0] * shape[1]).astype(np.float64)

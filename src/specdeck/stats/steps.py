@@ -63,8 +63,8 @@ def break_even(arm: Measured, base: Measured) -> Estimate:
         return Estimate()
     mine, other = observe(arm), observe(base)
     shared = set(mine.prompts) & set(other.prompts)
-    a = _sums(mine.where(key[2] in shared for key in mine.keys), drafting=True)
-    b = _sums(other.where(key[2] in shared for key in other.keys), drafting=False)
+    a = _sums(mine.of_prompts(shared), drafting=True)
+    b = _sums(other.of_prompts(shared), drafting=False)
     if a is None or b is None or len(a) != len(b):
         return Estimate(value=value)
     return Estimate(value=value, interval=_ratio_interval(np.hstack([a, b])))

@@ -7,13 +7,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from specdeck.results.kind import SYNTHETIC_NOTICE
 from specdeck.results.schema import ArmInfo
 from specdeck.stats.acceptance import acceptance, length_from_payloads, pool, positions, with_payload
 from specdeck.stats.bootstrap import RESAMPLES, SEED
+from specdeck.stats.columns import Requests
 from specdeck.stats.distribution import distribution
-from specdeck.stats.equality import equal_text, texts
+from specdeck.stats.equality import equal_text
 from specdeck.stats.goodput import goodput, limits_of
 from specdeck.stats.knee import knee
 from specdeck.stats.latency import quantiles, rates
@@ -34,16 +36,15 @@ from specdeck.stats.observations import observe, quotient
 from specdeck.stats.stages import stage_rows
 from specdeck.stats.steps import break_even, step_time
 from specdeck.stats.throughput import PairedRatio, completion_tokens, output_tok_s, paired_ratio, request_tok_s
-from specdeck.stats.tokens import peak_tokens_per_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from specdeck.results.schema import Cell, RequestRecord, Run
+    from specdeck.stats.bootstrap import FloatArray
     from specdeck.stats.model import Distribution, Note, StageRow
-    from specdeck.stats.observations import Observations
 
-    Measured = list[tuple[Cell, Sequence[RequestRecord]]]
+    Measured = list[tuple[Cell, Requests]]
     Grouped = Mapping[str, Mapping[int, Measured]]
 
 _NOTICES = {"cpu": CPU_NOTICE, "unknown": UNKNOWN_DEVICE_NOTICE}
@@ -54,7 +55,7 @@ def summarize(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -
     valid: dict[str, dict[int, Measured]] = defaultdict(lambda: defaultdict(list))
     for cell, records in sorted(cells, key=lambda item: (item[0].concurrency, item[0].round)):
         if cell.status == "ok":
-            valid[cell.arm][cell.concurrency].append((cell, records))
+            valid[cell.arm][cell.concurrency].append((cell, Requests.of(cell, records)))
     names = _arm_names(run, [cell for cell, _ in cells])
     baseline = run.baseline_arm if run.baseline_arm in names else None
     notes: list[Note] = [*run_notes(run, names, valid.keys()), *cell_notes([cell for cell, _ in cells])]
@@ -164,14 +165,15 @@ def _arm_names(run: Run, cells: Sequence[Cell]) -> list[str]:
 def _row(name: str, concurrency: int, cells: Measured, paired: PairedRatio | None, *, with_ratio: bool) -> Row:
     seen = observe(cells)
     counters = pool([cell.counters for cell, _ in cells])
-    tokens = [completion_tokens(records) for _, records in cells]
+    parts = [requests.columns for _, requests in cells]
+    tokens = [completion_tokens(part.seen) for part in parts]
     whole = None if None in tokens else sum(t for t in tokens if t is not None)
     return Row(
         arm=name,
         concurrency=concurrency,
         rounds=len(cells),
         requests=len(seen),
-        failed=sum(record.error is not None for _, records in cells for record in records),
+        failed=sum(part.failed for part in parts),
         prompts=len(seen.prompts),
         duration_s=sum(cell.duration_s for cell, _ in cells),
         completion_tokens=whole,
@@ -181,15 +183,19 @@ def _row(name: str, concurrency: int, cells: Measured, paired: PairedRatio | Non
         acceptance=acceptance(counters, seen),
         ttft_s=quantiles(seen.ttft_s, seen.prompt),
         tpot_s=quantiles(seen.tpot_s, seen.prompt),
-        inter_chunk_s=quantiles(seen.gaps_s),
-        itl_s=quantiles(seen.itl_s),
-        peak_output_tok_s=max(
-            (peak for _, records in cells if (peak := peak_tokens_per_s(records)) is not None), default=None
-        ),
+        inter_chunk_s=quantiles(np.concatenate([part.gaps_s for part in parts])),
+        itl_s=quantiles(_together([part.itl_s for part in parts])),
+        peak_output_tok_s=max((part.peak_tok_s for part in parts if part.peak_tok_s is not None), default=None),
         e2e_s=quantiles(seen.e2e_s, seen.prompt),
         decode_tok_s=quantiles(rates(seen.tpot_s)),
         prefix_hit_rate=quotient(counters.prefix_cache_hits, counters.prefix_cache_queries),
     )
+
+
+def _together(parts: Sequence[FloatArray | None]) -> FloatArray:
+    """All of them, or nothing where one is not known."""
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if len(known) == len(parts) else np.empty(0)
 
 
 def _arm(name: str, info: ArmInfo, cells: Measured) -> ArmSummary:
@@ -213,8 +219,8 @@ def _categories(name: str, groups: Mapping[int, Measured]) -> list[CategoryRow]:
     by_concurrency = {concurrency: observe(cells) for concurrency, cells in groups.items()}
     everything = observe([item for cells in groups.values() for item in cells])
     rows = []
-    for category in dict.fromkeys(everything.categories):
-        part = _of_category(everything, category)
+    for category in everything.categories:
+        part = everything.of_category(category)
         told = with_payload(part)
         payloads = len(told) > 0
         rows.append(
@@ -228,7 +234,7 @@ def _categories(name: str, groups: Mapping[int, Measured]) -> list[CategoryRow]:
                 if payloads
                 else None,
                 request_tok_s=tuple(
-                    RequestRate(concurrency=concurrency, tok_s=request_tok_s(_of_category(seen, category)))
+                    RequestRate(concurrency=concurrency, tok_s=request_tok_s(seen.of_category(category)))
                     for concurrency, seen in by_concurrency.items()
                 ),
             )
@@ -236,14 +242,10 @@ def _categories(name: str, groups: Mapping[int, Measured]) -> list[CategoryRow]:
     return rows
 
 
-def _of_category(seen: Observations, category: str) -> Observations:
-    return seen.where(name == category for name in seen.categories)
-
-
 def _equal_text(names: Sequence[str], baseline: str | None, valid: Grouped) -> tuple[EqualText, ...]:
     if baseline is None:
         return ()
-    by_arm = {name: texts([item for cells in valid.get(name, {}).values() for item in cells]) for name in names}
+    by_arm = {name: [item for cells in valid.get(name, {}).values() for item in cells] for name in names}
     return tuple(
         equal_text(name, by_arm[name], by_arm[baseline]) for name in names if name != baseline and valid.get(name)
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from specdeck.stats.bootstrap import cluster_interval
 from specdeck.stats.model import Estimate, Interval, Spread
-from specdeck.stats.observations import observe, quotient, total
+from specdeck.stats.observations import masked, observe, pairs, quotient, total
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,18 +31,10 @@ class PairedRatio:
     unpaired: int
 
 
-def completion_tokens(records: Sequence[RequestRecord]) -> int | None:
+def completion_tokens(seen: Observations) -> int | None:
     """Tokens of the answered requests by usage; None when any of them lacks usage or none was answered."""
-    tokens = total(observe_tokens(records))
+    tokens = total(seen.tokens)
     return None if tokens is None else int(tokens)
-
-
-def observe_tokens(records: Sequence[RequestRecord]) -> FloatArray:
-    """Completion tokens of each answered request, NaN without usage."""
-    return np.array(
-        [np.nan if r.completion_tokens is None else r.completion_tokens for r in records if r.error is None],
-        dtype=np.float64,
-    )
 
 
 def output_tok_s(cells: Measured) -> Estimate:
@@ -51,7 +43,7 @@ def output_tok_s(cells: Measured) -> Estimate:
     The interval resamples prompts in sum(tokens) / sum(end-to-end time) and is scaled to the figure, which holds the
     mean number of requests in flight at what was observed.
     """
-    tokens = [completion_tokens(records) for _, records in cells]
+    tokens = [completion_tokens(observe([item])) for item in cells]
     rates = [quotient(t, cell.duration_s) for t, (cell, _) in zip(tokens, cells, strict=True)]
     known = [rate for rate in rates if rate is not None]
     if not rates or len(known) < len(rates):
@@ -80,18 +72,18 @@ def paired_ratio(arm: Measured, base: Measured) -> PairedRatio:
     ours = [(cell, records) for cell, records in arm if cell.round in rounds]
     theirs = [(cell, records) for cell, records in base if cell.round in rounds]
     mine, other = observe(ours), observe(theirs)
-    shared = set(mine.keys) & set(other.keys)
-    unpaired = len(set(mine.keys) ^ set(other.keys))
+    at_mine, at_other = pairs(mine, other)
+    shared = len(at_mine)
+    unpaired = len(mine) + len(other) - 2 * shared
     value = quotient(output_tok_s(ours).value, output_tok_s(theirs).value)
     if value is None:
-        return PairedRatio(Estimate(), rounds, len(shared), unpaired)
-    a = mine.where(key in shared for key in mine.keys)
-    b = other.where(key in shared for key in other.keys)
+        return PairedRatio(Estimate(), rounds, shared, unpaired)
+    a, b = mine.where(masked(at_mine, len(mine))), other.where(masked(at_other, len(other)))
     interval = None
     if shared:
         sums = np.hstack([a.per_prompt(a.tokens, a.e2e_s), b.per_prompt(b.tokens, b.e2e_s)])
         interval = _scaled(sums, value)
-    return PairedRatio(Estimate(value=value, interval=interval), rounds, len(shared), unpaired)
+    return PairedRatio(Estimate(value=value, interval=interval), rounds, shared, unpaired)
 
 
 def _scaled(sums: FloatArray, value: float) -> Interval | None:

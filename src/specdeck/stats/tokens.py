@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from specdeck.results.schema import RequestRecord
-    from specdeck.stats.bootstrap import FloatArray
+    from specdeck.stats.bootstrap import FloatArray, IntArray
 
 PEAK_WINDOW_S = 1.0
 
@@ -26,8 +26,8 @@ def token_gaps(record: RequestRecord) -> FloatArray | None:
     """
     if record.chunk_tokens is None or len(record.chunk_tokens) != len(record.chunk_s):
         return None
-    moments, counts = _arrivals(record.chunk_s, record.chunk_tokens)
-    return np.repeat(np.diff(moments) / counts[1:], counts[1:])
+    stamps, counts = np.asarray(record.chunk_s), np.asarray(record.chunk_tokens, dtype=np.int64)
+    return flat_token_gaps(np.zeros(len(stamps), dtype=np.int64), stamps, counts)
 
 
 def all_token_gaps(records: Iterable[RequestRecord]) -> FloatArray:
@@ -41,6 +41,27 @@ def all_token_gaps(records: Iterable[RequestRecord]) -> FloatArray:
             return np.empty(0)
         gaps.append(found)
     return np.concatenate(gaps) if gaps else np.empty(0)
+
+
+def flat_token_gaps(owner: IntArray, stamps: FloatArray, counts: IntArray) -> FloatArray:
+    """The gaps of many requests at once, from chunks that stand request by request.
+
+    Args:
+        owner: shape (chunks,), number of each chunk's request, never falling.
+        stamps: shape (chunks,), when each chunk arrived, in any order within a request.
+        counts: shape (chunks,), tokens in each; chunks without a token are no arrival.
+    """
+    there = counts > 0
+    owner, stamps, counts = owner[there], stamps[there], counts[there]
+    if not len(owner):
+        return np.empty(0)
+    if (np.diff(stamps)[owner[1:] == owner[:-1]] < 0).any():
+        order = np.lexsort((stamps, owner))
+        stamps, counts = stamps[order], counts[order]
+    starts = np.flatnonzero(np.r_[True, (owner[1:] != owner[:-1]) | (stamps[1:] != stamps[:-1])])
+    tokens, moments, request = np.add.reduceat(counts, starts), stamps[starts], owner[starts]
+    later = np.flatnonzero(request[1:] == request[:-1]) + 1
+    return np.repeat((moments[later] - moments[later - 1]) / tokens[later], tokens[later])
 
 
 def peak_tokens_per_s(records: Iterable[RequestRecord], window_s: float = PEAK_WINDOW_S) -> float | None:
@@ -60,17 +81,15 @@ def peak_tokens_per_s(records: Iterable[RequestRecord], window_s: float = PEAK_W
             return None
         stamps += record.chunk_s
         tokens += record.chunk_tokens
-    if not stamps or max(stamps) - min(stamps) < window_s:
+    return peak_rate(np.array(stamps, dtype=np.float64), np.array(tokens, dtype=np.int64), window_s)
+
+
+def peak_rate(stamps: FloatArray, tokens: IntArray, window_s: float = PEAK_WINDOW_S) -> float | None:
+    """As `peak_tokens_per_s`, of chunks in any order."""
+    if not len(stamps) or stamps.max() - stamps.min() < window_s:
         return None
     order = np.argsort(stamps, kind="stable")
-    moments = np.asarray(stamps)[order]
-    before = np.concatenate([[0], np.cumsum(np.asarray(tokens)[order])])
+    moments = stamps[order]
+    before = np.concatenate([[0], np.cumsum(tokens[order])])
     ends = np.searchsorted(moments, moments + window_s, side="left")
     return float((before[ends] - before[: len(moments)]).max() / window_s)
-
-
-def _arrivals(stamps: Sequence[float], tokens: Sequence[int]) -> tuple[FloatArray, np.typing.NDArray[np.int64]]:
-    """Moments at which tokens arrived, and how many; chunks without a token are left out."""
-    counts = np.asarray(tokens, dtype=np.int64)
-    moments, place = np.unique(np.asarray(stamps, dtype=np.float64)[counts > 0], return_inverse=True)
-    return moments, np.bincount(place, weights=counts[counts > 0], minlength=len(moments)).astype(np.int64)

@@ -16,7 +16,8 @@ from specdeck.stats.acceptance import (
     positions_agree,
     positions_from_counters,
 )
-from specdeck.stats.equality import equal_text, first_difference, texts
+from specdeck.stats.columns import columns
+from specdeck.stats.equality import equal_text, first_difference
 from specdeck.stats.latency import quantiles, rates
 from specdeck.stats.observations import observe, time_per_output_token
 from specdeck.stats.throughput import output_tok_s, paired_ratio, request_tok_s
@@ -211,7 +212,7 @@ def test_time_to_first_token_counts_from_the_schedule() -> None:
 
 def test_inter_chunk_gaps_stay_inside_a_request() -> None:
     records = [record(chunks=(0.5, 0.6, 0.8)), record("b", index=1, chunks=(9.0, 9.5)), record("c", index=2)]
-    assert observe([(cell(), records)]).gaps_s.tolist() == pytest.approx([0.1, 0.2, 0.5])
+    assert columns(cell(), records).gaps_s.tolist() == pytest.approx([0.1, 0.2, 0.5])
 
 
 def test_percentiles_interpolate_linearly_between_ranks() -> None:
@@ -237,21 +238,20 @@ def test_decode_rate_is_the_inverse_of_time_per_token() -> None:
 
 
 def test_equal_text_pairs_by_prompt_round_and_concurrency() -> None:
-    base = texts([(cell(), [record("a", text="abc"), record("b", index=1, text="abc")])])
-    ours = texts(
-        [
-            (cell("mtp"), [record("a", text="abc"), record("b", index=1, text="abX"), record("c", index=2)]),
-            (cell("mtp", round_=2), [record("a", text="zzz")]),
-        ]
-    )
+    base = [(cell(), [record("a", text="abc"), record("b", index=1, text="abc")])]
+    ours = [
+        (cell("mtp"), [record("a", text="abc"), record("b", index=1, text="abX"), record("c", index=2)]),
+        (cell("mtp", round_=2), [record("a", text="zzz")]),
+    ]
     found = equal_text("mtp", ours, base)
     assert (found.compared, found.equal, found.share) == (2, 1, 0.5)
     assert [(d.prompt_id, d.concurrency, d.round, d.first_difference) for d in found.differences] == [("b", 1, 1, 2)]
 
 
 def test_equal_text_of_nothing_is_not_available() -> None:
-    assert equal_text("mtp", {}, {}).share is None
-    assert texts([(cell(), [record(failed=True)])]) == {}
+    assert equal_text("mtp", [], []).share is None
+    failed = [(cell(), [record(failed=True)])]
+    assert equal_text("mtp", failed, failed).compared == 0
 
 
 @pytest.mark.parametrize(("a", "b", "at"), [("same", "same", None), ("abc", "ab", 2), ("", "x", 0), ("é1", "é2", 1)])
