@@ -128,7 +128,7 @@ def plan_arm(
         block_bytes=shape.grouping.block_bytes if shape else None,
         blocks_per_request=shape.per_request(options, asked) if shape and asked else None,
         pools=pools,
-        fits=_verdict(pools, asked, length),
+        fits=_verdict(pools, asked, length, left),
         unknown=tuple(dict.fromkeys(unknown)),
         assumed=tuple(dict.fromkeys(assumed)),
         changes=(),
@@ -256,8 +256,13 @@ def _pool(shape: CacheShape, options: CacheOptions, gib: float, length: int, ask
     return Pool(gib, blocks, tokens, blocks // shape.per_request(options, asked))
 
 
-def _verdict(pools: tuple[Pool, Pool, Pool] | None, asked: int | None, length: int | None) -> str:
-    if asked and length and asked > length:
+def _verdict(
+    pools: tuple[Pool, Pool, Pool] | None,
+    asked: int | None,
+    length: int | None,
+    left: tuple[float, float, float] | None,
+) -> str:
+    if (asked and length and asked > length) or (left and left[2] <= 0):
         return "no"
     if pools is None:
         return "not known"

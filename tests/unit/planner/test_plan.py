@@ -107,6 +107,14 @@ def test_a_glm_checkpoint_with_its_own_key_names_is_read() -> None:
     ))  # fmt: skip
 
 
+def test_weights_that_leave_nothing_do_not_fit_whatever_the_cache_would_take() -> None:
+    plan = planned("glm-5.3-fp8-4xrtxpro6000", "none")
+    assert plan.pools is None
+    assert plan.unknown
+    assert plan.fits == "no"
+    assert planned("glm-5.3-nvfp4-4xgb10", "none").fits == "not known"
+
+
 def test_an_unknown_target_is_named() -> None:
     recipe = load_recipe("qwen3.8-27b-fp8-2x3090")
     plan = plan_arm(recipe, "none", None, None)

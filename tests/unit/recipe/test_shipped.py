@@ -14,7 +14,7 @@ HARDWARE = {
     "qwen3.8-27b": {"2x3090", "2x5090-262k", "2x5090-512k", "2xa100-80g", "1xh100", "1xh200"},
     "qwen3.8-flash-next": {"2xa100-80g", "4xa100-80g", "4xh100"},
     "glm-5.3-flash": {"8xa100-80g", "4xrtxpro6000", "4xgb10", "2xgb10", "8xh100"},
-    "glm-5.3": {"8xa100-80g", "8xh100"},
+    "glm-5.3": {"8xa100-80g", "4xrtxpro6000", "4xgb10", "2xgb10", "8xh100"},
 }
 CHECKPOINTS = {
     "qwen3.8-27b": {"fp8", "nvfp4-unsloth", "nvfp4-radixark", "int4-autoround", "int4-inc", "awq-int4"},

@@ -119,6 +119,14 @@ def test_an_unknown_id_is_answered_with_the_nearest() -> None:
     assert "qsa-ring-capacity" in str(caught.value)
 
 
+def test_weights_of_an_unpublished_size_are_bounded_by_their_parameters() -> None:
+    case = Case({"hardware.vram_gib": 80})
+    base = context(case, right=False)
+    for parameters, found in ((200_000_000_000, False), (400_000_000_000, True)):
+        known = replace(base, target=replace(base.target, parameters=parameters))
+        assert ("weights-over-memory" in ids(check_arm(known))) is found
+
+
 def test_rules_hold_only_for_their_versions() -> None:
     wrong = {"serve.max_model_len": 262145, "engine.vllm": ">=0.33,<0.34", "engine.image": None}
     case = Case(wrong)
