@@ -33,7 +33,7 @@ async def answers(live: Callable[[str], Awaitable[Live]], root: Path) -> Answers
         target = (await live(arm)).target
         load = await run_load(target, prompts, concurrency=4, sampling=sampling, request_timeout_s=120)
         assert not [record.error for record in load.records if record.error]
-        found[arm] = load.records
+        found[arm] = tuple(load.records)
     return found
 
 

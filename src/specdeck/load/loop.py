@@ -14,6 +14,7 @@ from specdeck.load.exchange import Exchange, perform
 from specdeck.load.pool import Pool
 from specdeck.load.quiet import LagSampler, collector_paused
 from specdeck.load.record import make_record
+from specdeck.load.records import Records
 from specdeck.load.spill import Spill
 from specdeck.load.wire import clock
 from specdeck.results.schema import RequestError, RequestRecord, Sampling
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 class LoadOutcome:
     """What a load left: one record per prompt, in prompt order, and how the client itself fared.
 
+    The records of a long load lie on the disk and are decoded anew on each access.
+
     Attributes:
         start: moment on the machine's monotonic clock that all times of the records count from.
         duration_s: from the first scheduled request to the last answer's end.
@@ -36,7 +39,7 @@ class LoadOutcome:
         client_cpu_s: CPU seconds of this process during the load.
     """
 
-    records: tuple[RequestRecord, ...]
+    records: Sequence[RequestRecord]
     start: float
     duration_s: float
     loop_lag_p99_ms: float | None
@@ -225,15 +228,16 @@ class _Load:
         except asyncio.CancelledError:
             exchange.failure = RequestError(kind="cancelled", message="cancelled while in flight")
             raise
+        self.requests[index] = b""
         self._failed_in_row = self._failed_in_row + 1 if exchange.failure else 0
         self.spill.put(exchange)
         if self.on_progress is not None:
             self.on_progress(self.prompts[index].id)
         return exchange.end
 
-    def finish(self) -> tuple[RequestRecord, ...]:
-        """Read all answers, now that nothing is timed."""
-        return tuple(map(self._record, range(len(self.prompts))))
+    def finish(self) -> Records:
+        """Read all answers, one after another, now that nothing is timed."""
+        return Records(map(self._record, range(len(self.prompts))))
 
     def _record(self, index: int) -> RequestRecord:
         exchange = self._exchanges.pop(index, None)

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
     from specdeck.load.exchange import Exchange
 
-MEMORY_BYTES = 32 * 2**20
+MEMORY_BYTES = 8 * 2**20
+SEGMENT_BYTES = 80
+"""What a segment takes in memory beside its bytes: the bytes object's head, the stamp, and a place in either list."""
 
 
 class Spill:
@@ -31,7 +33,7 @@ class Spill:
 
         When the file cannot be written (the disk is full, say) they stay in memory: no answer is lost for space.
         """
-        size = sum(map(len, exchange.chunks))
+        size = sum(map(len, exchange.chunks)) + SEGMENT_BYTES * len(exchange.chunks)
         if self._full or size <= self._budget:
             self._budget -= size
             return

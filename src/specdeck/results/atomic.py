@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from specdeck.errors import SpecdeckError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 TEMPORARY_PREFIX = ".writing-"
+PART_BYTES = 2**20
 
 _FIXES = {
     errno.ENOSPC: "free some space on that disk, then run the same command again: finished cells are kept",
@@ -43,20 +44,34 @@ def storing(what: str, where: Path) -> Iterator[None]:
         ) from error
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Write and flush a new file (not atomic by itself).
+def write_file(path: Path, data: bytes | Iterable[bytes]) -> None:
+    """Write and flush a new file (not atomic by itself), from its content or from parts of it as they come.
 
     Raises:
         OSError: as the operating system says.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
+        for part in (data,) if isinstance(data, bytes) else _joined(data):
+            view = memoryview(part)
+            while view:
+                view = view[os.write(descriptor, view) :]
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _joined(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """The parts in larger ones: a system call for each line of a file is slow."""
+    waiting: list[bytes] = []
+    size = 0
+    for part in parts:
+        waiting.append(part)
+        size += len(part)
+        if size >= PART_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    yield b"".join(waiting)
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -75,7 +90,7 @@ def replace_file(path: Path, data: bytes) -> None:
         beside.unlink(missing_ok=True)
 
 
-def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
+def write_folder(path: Path, files: Mapping[str, bytes | Iterable[bytes]]) -> None:
     """Create a folder with files in it at once.
 
     Raises:

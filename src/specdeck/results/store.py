@@ -18,7 +18,7 @@ from specdeck.results.reading import checked_name, damaged, read_bytes, read_str
 from specdeck.results.schema import Cell, RequestRecord, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -152,8 +152,8 @@ class RunStore:
         self._require_lock()
         path = self._cell_path(cell.arm, cell.cell_id)
         encode = msgspec.json.encode
-        files = {
-            REQUESTS_FILE: b"".join(encode(record) + b"\n" for record in records),
+        files: dict[str, bytes | Iterable[bytes]] = {
+            REQUESTS_FILE: (encode(record) + b"\n" for record in records),
             BEFORE_FILE: before_text.encode(),
             AFTER_FILE: after_text.encode(),
             CELL_FILE: msgspec.json.format(encode(cell), indent=1) + b"\n",

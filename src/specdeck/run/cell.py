@@ -67,7 +67,7 @@ class Measured:
     """A measured cell as the store takes it."""
 
     cell: Cell
-    records: tuple[RequestRecord, ...]
+    records: Sequence[RequestRecord]
     before_text: str
     after_text: str
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specdeck.load.exchange import Exchange
-from specdeck.load.spill import Spill
+from specdeck.load.spill import SEGMENT_BYTES, Spill
 
 if TYPE_CHECKING:
     import pytest
@@ -22,7 +22,7 @@ def _exchange(index: int, segments: list[tuple[float, bytes]]) -> Exchange:
     return Exchange("r", index, 0.0, stamps=[s for s, _ in segments], chunks=[c for _, c in segments])
 
 
-@given(st.lists(SEGMENTS, max_size=6), st.integers(0, 200))
+@given(st.lists(SEGMENTS, max_size=6), st.integers(0, 800))
 def test_what_is_put_comes_back_in_any_order_whatever_the_budget(answers: list[Any], budget: int) -> None:
     exchanges = [_exchange(index, segments) for index, segments in enumerate(answers)]
     with Spill(budget) as spill:
@@ -35,7 +35,7 @@ def test_what_is_put_comes_back_in_any_order_whatever_the_budget(answers: list[A
 
 
 def test_beyond_the_budget_memory_holds_nothing_of_an_answer() -> None:
-    with Spill(10) as spill:
+    with Spill(10 + SEGMENT_BYTES) as spill:
         small, large = _exchange(0, [(1.0, b"x" * 10)]), _exchange(1, [(2.0, b"y" * 10)])
         spill.put(small)
         spill.put(large)

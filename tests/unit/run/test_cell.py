@@ -237,7 +237,7 @@ async def test_a_measured_cell_goes_through_the_store_unchanged(tmp_path: Path) 
     with RunStore.create(tmp_path, run()) as store:
         store.write_cell(measured.cell, measured.records, measured.before_text, measured.after_text)
         assert store.cells()[0][0] == measured.cell
-        assert tuple(store.records("mtp", "c2-r1")) == measured.records
+        assert tuple(store.records("mtp", "c2-r1")) == tuple(measured.records)
 
 
 async def test_an_open_loop_cell_says_what_rate_was_asked_for_and_what_was_sent() -> None:
