@@ -25,9 +25,11 @@ def compose(
     api_key_file: Path = typer.Option(None, help="File with the API key that requests must carry."),
     hf_token_file: Path = typer.Option(None, help="File with a Hugging Face token."),
     output: Path | None = typer.Option(None, "--output", "-o", help="File to write [default: standard output]."),
+    allow: list[str] = typer.Option([], metavar="ID", help="Write it although this rule finds an error. Repeatable."),
 ) -> None:
     """Write a compose file that serves RECIPE as ./start.sh does. Needs no Docker engine."""
     from specdeck.checkpoint.folder import hub_cache  # noqa: PLC0415 - `--help` must not pay for it
+    from specdeck.cli.rules import before_start  # noqa: PLC0415
     from specdeck.cli.serve import default_arm  # noqa: PLC0415
     from specdeck.container.compose import compose_file  # noqa: PLC0415
     from specdeck.container.spec import Options, render  # noqa: PLC0415
@@ -41,6 +43,8 @@ def compose(
     loaded = load_recipe(recipe)
     chosen = arm or default_arm(loaded)
     known_arm(loaded, chosen)
+    # The file may be for another machine: this one's GPUs say nothing about it.
+    before_start(recipe, [chosen], python=None, allowed=allow, host=False)
     reference = image or loaded.engine.image
     if reference is None:
         raise SpecdeckError(

@@ -165,6 +165,21 @@ def test_what_cannot_work_is_refused_with_a_way_out(checkout: Checkout, words: t
     assert "Fix:" in done.stderr
 
 
+def test_an_arm_with_an_error_of_a_rule_gets_no_file_unless_it_is_allowed(checkout: Checkout, tmp_path: Path) -> None:
+    checkout.recipe("r", RECIPE.replace("serve:\n", "serve:\n  env: {VLLM_USE_V2_MODEL_RUNNER: '0'}\n"))
+    path = tmp_path / "compose.yml"
+    words = ("--image", "i:1", "--arm", "dflash2", "--output", str(path))
+    refused = specdeck(checkout, *words)
+    assert refused.returncode == 1
+    assert "v1-runner-refused" in refused.stderr
+    assert "Fix:" in refused.stderr
+    assert not path.exists()
+    allowed = specdeck(checkout, *words, "--allow", "v1-runner-refused")
+    assert allowed.returncode == 0, allowed.stderr
+    assert "v1-runner-refused" in allowed.stderr
+    assert path.is_file()
+
+
 @pytest.mark.skipif(COMPOSE is None, reason="docker-compose is not installed")
 def test_docker_compose_accepts_the_file_and_reads_the_same_server(tmp_path: Path) -> None:
     assert COMPOSE is not None
