@@ -1,11 +1,11 @@
-"""The prompt files of the bench: held-out problems, ten a category, and six others to warm up on."""
+"""The files of the bench: held-out problems, ten a category, six others to warm up on, and texts for perplexity."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
-from .grammar import Problem, problems
+from .grammar import CATEGORIES, Problem, problems
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 SEED = 1
 COUNT = 30
 WARMUP = 6
+TEXTS_SEED, TEXTS = 3, 25
 
 
 def _line(problem: Problem, prefix: str = "") -> str:
@@ -31,3 +32,14 @@ def write_prompts(folder: Path) -> None:
     measured, warmup = chosen[:COUNT], chosen[COUNT:]
     (folder / "tiny-next.jsonl").write_text("".join(map(_line, measured)), encoding="utf-8")
     (folder / "tiny-next-warmup.jsonl").write_text("".join(_line(p, "warmup-") for p in warmup), encoding="utf-8")
+
+
+def write_texts(folder: Path) -> None:
+    """Write tiny-next.jsonl for the perplexity check: held-out replies, each after its question."""
+    lines = []
+    for category in CATEGORIES:
+        for problem in problems("held-out", TEXTS_SEED, TEXTS, category):
+            question = f"<|im_start|>user\n{problem.question}<|im_end|>\n<|im_start|>assistant\n"
+            row = {"id": problem.id, "domain": category, "text": f"{problem.reply}<|im_end|>\n", "context": question}
+            lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    (folder / "tiny-next.jsonl").write_text("".join(lines), encoding="utf-8")

@@ -153,22 +153,28 @@ def _results(named: Path | None, root: Path) -> Path:
 async def _supervised(
     options: Options, store: RunStore, python: Path | None, reporter: Reporter, gpus: GpuSource | None
 ) -> Outcome:
-    import asyncio  # noqa: PLC0415
-    import signal  # noqa: PLC0415
-
     from specdeck.run.experiment import run_experiment  # noqa: PLC0415
     from specdeck.run.selftest import self_test  # noqa: PLC0415
+
+    stop_on_signals()
+    servers = servers_for(options, store, python, reporter)
+    return await run_experiment(options, store, servers, reporter, gpus=gpus, self_test=self_test)
+
+
+def stop_on_signals() -> None:
+    """Cancel the running task on SIGTERM and SIGHUP, so that its servers are stopped as on Ctrl-C."""
+    import asyncio  # noqa: PLC0415
+    import signal  # noqa: PLC0415
 
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it: a closed terminal does not stop the run
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    servers = _servers(options, store, python, reporter)
-    return await run_experiment(options, store, servers, reporter, gpus=gpus, self_test=self_test)
 
 
-def _servers(options: Options, store: RunStore, python: Path | None, reporter: Reporter) -> Servers:
+def servers_for(options: Options, store: RunStore, python: Path | None, reporter: Reporter) -> Servers:
+    """Return where arms' servers come from: running ones where URLs were given, else started with `python`."""
     from specdeck.engine.attach import api_key_from_environment  # noqa: PLC0415
     from specdeck.run.servers import AttachedServers, LocalServers  # noqa: PLC0415
 

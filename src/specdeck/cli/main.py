@@ -19,6 +19,7 @@ from specdeck.cli import (
     image,
     overlay,
     plan,
+    quality,
     recipe,
     report,
     rules,
@@ -39,6 +40,7 @@ app = typer.Typer(
 for command in (
     bench,
     report,
+    quality,
     compare,
     baseline,
     export,

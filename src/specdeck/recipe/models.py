@@ -172,10 +172,24 @@ class AcceptanceRange(Part):
     """Where the figure was published."""
 
 
+class RecordedPerplexity(Part):
+    """Perplexity that this checkpoint had on fixed texts, by `specdeck quality`."""
+
+    value: Annotated[float, Field(gt=1)]
+    tokens: Positive
+    """Tokens that were scored: other texts or another tokenizer give another number."""
+    tolerance: Annotated[float, Field(gt=0, le=0.5)] = 0.02
+    """Share of the value by which a sound server may differ."""
+    source: Annotated[str, StringConstraints(min_length=1)]
+    """What it was measured with."""
+
+
 class Expect(Part):
     """What a run should show."""
 
     acceptance_length: dict[str, AcceptanceRange] = Field(default_factory=dict)
+    perplexity: dict[Name, RecordedPerplexity] = Field(default_factory=dict)
+    """By name of the texts (bench/texts)."""
     log_lines: tuple[str, ...] = ()
     """Texts that the server's log must contain before the arm counts as ready."""
 
@@ -206,6 +220,8 @@ class Recipe(Part):
     """Measured prompts: a file of bench/prompts without `.jsonl`."""
     warmup_prompts: Name = "warmup"
     """Warm-up prompts, never measured: a file of bench/prompts without `.jsonl`."""
+    texts: Name = "general"
+    """Texts whose perplexity is checked: a file of bench/texts without `.jsonl`."""
     sources: dict[str, str] = Field(default_factory=dict)
     """Where a value comes from: dotted key of this recipe to public reference."""
     verified_on: tuple[Verified, ...] = ()

@@ -63,9 +63,11 @@ class ConsoleReporter:
         self._console.print(stamp + text, markup=False, highlight=False, soft_wrap=True)
 
     def begin(self, total_requests: int) -> None:
-        """Say how many requests the whole run has left."""
+        """Say how many requests are left, in place of what was said before."""
         self._total, self._done = total_requests, 0
         if self._bar is not None:
+            if self._task is not None:
+                self._bar.remove_task(self._task)
             self._task = self._bar.add_task("requests", total=total_requests)
 
     def request_done(self, label: str) -> None:
