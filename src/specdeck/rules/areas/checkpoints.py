@@ -15,7 +15,8 @@ AREA = Area("checkpoints", "Checkpoints")
 NUMBERS = (
     "hidden_size", "vocab_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
     "max_position_embeddings", "indexer_compress_ratio", "linear_num_key_heads", "linear_num_value_heads",
-    "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim",
+    "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim", "linear_num_heads", "linear_head_dim",
+    "index_kpool", "index_head_dim", "indexer_head_dim", "kv_lora_rank",
 )  # fmt: skip
 
 
