@@ -11,7 +11,8 @@ from=
 if ls /wheels/*.whl > /dev/null 2>&1; then from='--no-index --find-links /wheels'; fi
 # shellcheck disable=SC2086 # several words on purpose
 {
-  pip install --quiet $from --no-compile --require-hashes --no-deps -r /src/engines/cpu/torch-cpu.lock
+  pip install --quiet $from --no-compile --require-hashes --no-deps -r /src/engines/cpu/torch-cpu.lock \
+    || pip install --quiet $from --no-compile --require-hashes --no-deps -r /src/engines/cpu/torch-any.lock
   pip install --quiet $from --no-compile --require-hashes --no-deps -r /src/engines/cpu/requirements.lock
 }
 # Copied, as the build writes beside the source, which is mounted read-only.

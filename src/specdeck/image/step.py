@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import hashlib
 import importlib.util
 import subprocess
 import sys
@@ -16,8 +17,8 @@ from pathlib import Path
 from specdeck import __version__
 from specdeck.errors import SpecdeckError
 from specdeck.image.apply import apply_patches
-from specdeck.image.manifest import PATH, Base, Manifest, dump
-from specdeck.image.series import load_series
+from specdeck.image.manifest import PATH, Base, Manifest, dump, load
+from specdeck.image.series import load_series, public_version
 from specdeck.image.tree import Folder, version_of
 
 PACKAGES = "packages.txt"
@@ -66,10 +67,35 @@ def packages() -> list[str]:
     return sorted(found)
 
 
+def verify(built: Path, out: Path) -> None:
+    """Take a source build's manifest over, once the installed vLLM is seen to hold what was patched.
+
+    Raises:
+        SpecdeckError: a patched file is not in the installed package, or is another one.
+    """
+    manifest, tree = load(built / Path(PATH).name), installed_vllm()
+    for patch in manifest.patches:
+        for name, expected in patch.files.items():
+            raw = tree.read(name)
+            if raw is None or hashlib.sha256(raw).hexdigest() != expected:
+                raise SpecdeckError(
+                    f"the wheel does not hold what the patch {patch.id} made of {name}",
+                    where=tree.shown,
+                    fix="see whether the build of the source generates that file",
+                )
+    out.mkdir(parents=True, exist_ok=True)
+    (out / PACKAGES).write_text("\n".join(packages()) + "\n", encoding="utf-8")
+    (out / "source.json").write_bytes((built / "source.json").read_bytes())
+    (out / Path(PATH).name).write_bytes(dump(manifest))
+
+
 def _run(options: argparse.Namespace) -> None:
+    if options.built:
+        verify(options.built, options.out)
+        return
     series = load_series(options.series)
-    tree = installed_vllm()
-    version = version_of(tree)
+    tree = Folder(options.tree) if options.tree else installed_vllm()
+    version = public_version(options.vllm) if options.tree else version_of(tree)
     if version is None:
         raise SpecdeckError(
             "the image's vLLM does not say its version",
@@ -84,9 +110,8 @@ def _run(options: argparse.Namespace) -> None:
         )
     names = [name for name in options.patches.split(",") if name]
     applied = apply_patches(series, names, tree, version)
-    for patch in applied:
-        for name in patch.files:
-            compileall.compile_file(tree.root / name, quiet=1)
+    for name in [name for patch in applied for name in patch.files if not options.tree]:
+        compileall.compile_file(tree.root / name, quiet=1)
     manifest = Manifest(
         vllm=str(version),
         device=options.device,
@@ -104,11 +129,13 @@ def _run(options: argparse.Namespace) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="specdeck.image.step", description=__doc__)
-    parser.add_argument("--series", type=Path, required=True)
+    parser.add_argument("--built", type=Path, help="take over the manifest of a source build from this folder")
+    parser.add_argument("--tree", type=Path, help="a source to patch, of the version that --vllm says")
+    parser.add_argument("--series", type=Path)
     parser.add_argument("--patches", default="")
-    parser.add_argument("--device", choices=("cpu", "cuda"), required=True)
+    parser.add_argument("--device", choices=("cpu", "cuda"))
     parser.add_argument("--vllm", default="")
-    parser.add_argument("--base", required=True)
+    parser.add_argument("--base")
     parser.add_argument("--base-digest", default="")
     parser.add_argument("--out", type=Path, default=Path(PATH).parent)
     parser.add_argument("--build-arg", action="append", default=[])
