@@ -52,7 +52,15 @@ def report(
 
         run, summary = load(folder)
         _print(folder, run, summary, output)
-    if not summary.rows:
+    damaged = [note for note in summary.findings if note.code == "damaged"]
+    for note in damaged:
+        error = SpecdeckError(
+            f"{note.message}; the rest is reported without it",
+            where=str(folder / (note.arm or "") / (note.cell_id or "")),
+            fix="restore it from a copy, or remove its folder and give the command that measured the run again",
+        )
+        typer.echo(str(error), err=True)
+    if not summary.rows or damaged:
         raise typer.Exit(EXIT_UNMEASURABLE)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from specdeck.results.quality import CheckResult
     from specdeck.results.schema import Cell, RequestRecord, Run
     from specdeck.stats.comparison import Key
+    from specdeck.stats.model import Note
 
 CONTAMINATED = "contaminated"
 """The finding of a cell during which somebody else used the server."""
@@ -50,7 +51,10 @@ class Measurement:
 
 
 def measurement(
-    run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]], quality: tuple[CheckResult, ...] = ()
+    run: Run,
+    cells: Sequence[tuple[Cell, Sequence[RequestRecord]]],
+    quality: tuple[CheckResult, ...] = (),
+    damaged: Sequence[Note] = (),
 ) -> Measurement:
     """Reduce a run to what a comparison needs.
 
@@ -65,7 +69,10 @@ def measurement(
         device=run.device,
         fingerprint=fingerprint(run),
         samples=samples(cells),
-        invalid=tuple(f"{_name(cell)}: {_why(cell)}" for cell in bad),
+        invalid=(
+            *(f"{note.arm} {note.cell_id}: {note.message}" for note in damaged),
+            *(f"{_name(cell)}: {_why(cell)}" for cell in bad),
+        ),
         contaminated=tuple(
             _name(cell) for cell, _ in cells if any(finding.code == CONTAMINATED for finding in cell.findings)
         ),

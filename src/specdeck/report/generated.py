@@ -37,10 +37,13 @@ class Block:
 
 def run_table(root: Path, argument: str) -> str:
     """Headline, table, pictures and origin of a committed run; the argument is its folder relative to the checkout."""
-    from specdeck.report.load import load  # noqa: PLC0415 - only this table needs to read a whole run
+    from specdeck.report.load import DAMAGED, load  # noqa: PLC0415 - only this table needs to read a whole run
     from specdeck.report.readme import snippet  # noqa: PLC0415
 
     run, summary = load(root / argument)
+    for note in summary.findings:
+        if note.code == DAMAGED:
+            raise SpecdeckError(note.message, where=argument, fix=f"restore it: git checkout -- {argument}")
     return snippet(run, summary, argument)
 
 

@@ -11,6 +11,7 @@ from specdeck.errors import SpecdeckError
 from specdeck.results.schema import SCHEMA_VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -56,9 +57,26 @@ def read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise SpecdeckError(
-            f"a result file cannot be read: {error.strerror or error}", where=str(path), fix=_FIX
-        ) from error
+        raise _unreadable(path, error) from error
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """Read a file line by line, ends of lines included.
+
+    Raises:
+        SpecdeckError: the operating system refuses.
+    """
+    try:
+        with path.open("rb") as file:
+            yield from file
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> SpecdeckError:
+    return SpecdeckError(
+        f"a result file cannot be read: {error.strerror or error}", where=str(path), fix=_FIX
+    )
 
 
 def read_text(path: Path) -> str:

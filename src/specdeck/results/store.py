@@ -14,11 +14,11 @@ import msgspec
 from specdeck.errors import SpecdeckError
 from specdeck.results.atomic import remove_leftovers, replace_file, storing, write_folder
 from specdeck.results.lock import RunLock
-from specdeck.results.reading import checked_name, damaged, read_bytes, read_struct, read_text
+from specdeck.results.reading import checked_name, damaged, read_lines, read_struct, read_text
 from specdeck.results.schema import Cell, RequestRecord, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -181,9 +181,29 @@ class RunStore:
         Raises:
             SpecdeckError: a cell.json is damaged; it is named.
         """
-        files = [file for file in self.path.glob(f"*/*/{CELL_FILE}") if not file.parent.name.startswith(".")]
-        cells = [(read_struct(file, Cell), file.parent) for file in files]
-        return sorted(cells, key=lambda item: (item[0].order, item[0].arm, item[0].cell_id))
+        cells = [(found, folder) for folder, found in self.each_cell()]
+        for found, _ in cells:
+            if isinstance(found, SpecdeckError):
+                raise found
+        return [(found, folder) for found, folder in cells if isinstance(found, Cell)]
+
+    def each_cell(self) -> list[tuple[Path, Cell | SpecdeckError]]:
+        """Read all cells in measuring order, each with its folder; damaged ones come last, as the error that says why.
+
+        A cell whose folder has another name than it says is damaged: its requests lie somewhere else.
+        """
+        found: list[tuple[Path, Cell | SpecdeckError]] = []
+        for file in self.path.glob(f"*/*/{CELL_FILE}"):
+            if file.parent.name.startswith("."):
+                continue
+            try:
+                cell = read_struct(file, Cell)
+                if (cell.arm, cell.cell_id) != (file.parent.parent.name, file.parent.name):
+                    raise damaged(str(file), f"it is cell {cell.arm}/{cell.cell_id}")
+                found.append((file.parent, cell))
+            except SpecdeckError as error:
+                found.append((file.parent, error))
+        return sorted(found, key=_measuring_order)
 
     def records(self, arm: str, cell_id: str) -> list[RequestRecord]:
         """Read a cell's request records.
@@ -191,18 +211,23 @@ class RunStore:
         Raises:
             SpecdeckError: missing, or a line is damaged; file and line are named.
         """
+        return list(self.each_record(arm, cell_id))
+
+    def each_record(self, arm: str, cell_id: str) -> Iterator[RequestRecord]:
+        """Read a cell's request records one by one.
+
+        Raises:
+            SpecdeckError: missing, or a line is damaged; file and line are named. What came before was whole.
+        """
         path = self._cell_path(arm, cell_id) / REQUESTS_FILE
-        lines = read_bytes(path).split(b"\n")
-        if lines.pop() != b"":
-            raise damaged(f"{path}:{len(lines) + 1}", "the last line is cut off")
         decoder = msgspec.json.Decoder(RequestRecord)
-        records: list[RequestRecord] = []
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(read_lines(path), 1):
+            if not line.endswith(b"\n"):
+                raise damaged(f"{path}:{number}", "the last line is cut off")
             try:
-                records.append(decoder.decode(line))
+                yield decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise damaged(f"{path}:{number}", str(error)) from error
-        return records
 
     def metrics(self, arm: str, cell_id: str) -> tuple[str, str]:
         """Read the exposition texts taken before and after a cell.
@@ -218,3 +243,9 @@ class RunStore:
 
     def _require_lock(self) -> None:
         assert self._lock is not None, "this store was opened for reading"
+
+
+def _measuring_order(item: tuple[Path, Cell | SpecdeckError]) -> tuple[bool, int, str, str]:
+    folder, found = item
+    order = found.order if isinstance(found, Cell) else 0
+    return not isinstance(found, Cell), order, folder.parent.name, folder.name

@@ -28,7 +28,10 @@ QUANTILE_RESAMPLES = 2_000
 SEED = 20_240_607
 MIN_PROMPTS = 6
 """Below six prompts even [smallest, largest] covers a median in less than 95 % of samples (1 - 2 / 2**n)."""
-MAX_QUANTILE_VALUES = 50_000
+MAX_QUANTILE_VALUES = 5_000
+"""Beyond it a quantile's interval comes from the variance of the share below it instead of draws."""
+MAX_CLUSTERS = 1_000
+"""More prompts are drawn in so many groups: what is uncertain does not change, drawing stays cheap."""
 _CHUNK_ELEMENTS = 2_000_000
 _KEPT_ELEMENTS = 10_000_000
 
@@ -60,7 +63,15 @@ def _draw(clusters: int, resamples: int, seed: int) -> Iterator[FloatArray]:
 
 
 def resample_sums(per_cluster: FloatArray, *, resamples: int = RESAMPLES, seed: int = SEED) -> FloatArray:
-    """Sum the drawn clusters' rows: per_cluster (clusters, k) -> (resamples, k)."""
+    """Sum the drawn clusters' rows: per_cluster (clusters, k) -> (resamples, k).
+
+    More than MAX_CLUSTERS are put into that many groups at random first, sizes differing by one at most. Sums of
+    random groups scatter as those of their members do, so that intervals keep their width.
+    """
+    if len(per_cluster) > MAX_CLUSTERS:
+        group = np.random.default_rng([seed, 2]).permutation(len(per_cluster)) % MAX_CLUSTERS
+        sums = [np.bincount(group, weights=column, minlength=MAX_CLUSTERS) for column in per_cluster.T]
+        per_cluster = np.stack(sums, axis=1)
     parts = [counts @ per_cluster for counts in resample_counts(len(per_cluster), resamples, seed)]
     return np.concatenate(parts)
 
@@ -126,11 +137,13 @@ def cluster_quantile_interval(
         level: nominal coverage.
 
     Returns:
-        None with fewer than MIN_PROMPTS clusters or more than MAX_QUANTILE_VALUES values (it would not be cheap).
+        None with fewer than MIN_PROMPTS clusters.
     """
     clusters = int(cluster.max()) + 1 if len(cluster) else 0
-    if clusters < MIN_PROMPTS or len(values) > MAX_QUANTILE_VALUES:
+    if clusters < MIN_PROMPTS:
         return None
+    if len(values) > MAX_QUANTILE_VALUES:
+        return _large_quantile_interval(values, cluster, clusters, q, level)
     order = np.argsort(values, kind="stable")
     ranked, owner = values[order], cluster[order]
     rows = max(1, _CHUNK_ELEMENTS // len(values))
@@ -140,6 +153,18 @@ def cluster_quantile_interval(
             cumulative = np.cumsum(counts[start : start + rows][:, owner], axis=1)
             found.append(_weighted_quantile(ranked, cumulative, q))
     return percentile_interval(np.concatenate(found), clusters, level)
+
+
+def _large_quantile_interval(values: FloatArray, cluster: IntArray, clusters: int, q: float, level: float) -> Interval:
+    """The interval of the share of values below the q-quantile, over clusters, turned into values.
+
+    Woodruff, "Confidence Intervals for Medians and Other Position Measures", J. Amer. Statist. Assoc. 47, 1952.
+    """
+    below = (values <= np.quantile(values, q)) - q
+    variance = clusters / (clusters - 1) * float((np.bincount(cluster, weights=below) ** 2).sum()) / len(values) ** 2
+    away = student_quantile((1 + level) / 2, clusters - 1) * math.sqrt(variance)
+    low, high = np.quantile(values, [max(q - away, 0.0), min(q + away, 1.0)])
+    return Interval(lo=float(low), hi=float(high), prompts=clusters, level=level)
 
 
 def _weighted_quantile(ranked: FloatArray, cumulative: FloatArray, q: float) -> FloatArray:

@@ -50,15 +50,15 @@ if TYPE_CHECKING:
 _NOTICES = {"cpu": CPU_NOTICE, "unknown": UNKNOWN_DEVICE_NOTICE}
 
 
-def summarize(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -> Summary:
-    """Compute every figure of a run from its cells. Invalid cells are listed and in no figure."""
+def summarize(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]], damaged: Sequence[Note] = ()) -> Summary:
+    """Compute every figure of a run from its cells. Invalid cells are listed and in no figure, as are damaged ones."""
     valid: dict[str, dict[int, Measured]] = defaultdict(lambda: defaultdict(list))
     for cell, records in sorted(cells, key=lambda item: (item[0].concurrency, item[0].round)):
         if cell.status == "ok":
             valid[cell.arm][cell.concurrency].append((cell, Requests.of(cell, records)))
     names = _arm_names(run, [cell for cell, _ in cells])
     baseline = run.baseline_arm if run.baseline_arm in names else None
-    notes: list[Note] = [*run_notes(run, names, valid.keys()), *cell_notes([cell for cell, _ in cells])]
+    notes: list[Note] = [*damaged, *run_notes(run, names, valid.keys()), *cell_notes([cell for cell, _ in cells])]
     limits = limits_of(run.plan)
     stages: list[StageRow] = []
     rows: list[Row] = []
@@ -102,7 +102,7 @@ def summarize(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -
         categories=tuple(categories),
         # Texts of synthetic acceptance are whatever the drafter said.
         equal_text=_equal_text(names, baseline, valid) if run.acceptance_kind == "measured" else (),
-        excluded_cells=sum(cell.status != "ok" for cell, _ in cells),
+        excluded_cells=sum(cell.status != "ok" for cell, _ in cells) + len(damaged),
         findings=tuple(notes),
         resamples=RESAMPLES,
         seed=SEED,

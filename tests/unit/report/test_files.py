@@ -10,7 +10,6 @@ import msgspec
 import pytest
 import typer
 from PIL import Image
-from rich.console import Console
 from support.runs import cell, record, run, stored, whole_run
 from typer.testing import CliRunner
 
@@ -192,11 +191,3 @@ def test_an_unknown_run_is_an_error_with_a_fix(tmp_path: Path, app: typer.Typer)
     assert isinstance(done.exception, SpecdeckError)
     assert done.exception.exit_code == EXIT_UNMEASURABLE
     assert done.exception.fix
-
-
-def test_a_damaged_cell_is_named(tmp_path: Path) -> None:
-    folder = stored(tmp_path, *whole_run())
-    (folder / "mtp" / "c1-r1" / "requests.jsonl").write_text("{broken\n")
-    with pytest.raises(SpecdeckError) as caught:
-        command.report_run(folder, Console())
-    assert "requests.jsonl" in str(caught.value)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from specdeck.stats import bootstrap
 from specdeck.stats.bootstrap import (
     MIN_PROMPTS,
     cluster_interval,
@@ -140,3 +141,30 @@ def test_ten_thousand_resamples_are_computed_at_once_and_not_one_by_one() -> Non
 
     assert cluster_interval(rounds.sum(axis=1), ratio) is not None
     assert shapes == [(10_000, 4)]
+
+
+def test_groups_of_many_prompts_scatter_as_the_prompts_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    sums = np.random.default_rng(3).lognormal(size=(4_000, 2))
+
+    def width() -> float:
+        found = cluster_interval(sums, lambda s: s[:, 0] / s[:, 1], resamples=4_000)
+        assert found is not None
+        assert found.prompts == 4_000
+        return found.hi - found.lo
+
+    grouped = width()
+    monkeypatch.setattr(bootstrap, "MAX_CLUSTERS", 4_000)
+    assert grouped == pytest.approx(width(), rel=0.1)
+
+
+def test_the_interval_of_a_median_of_many_values_is_that_of_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values of a cluster resemble each other: an interval that took them for independent would be a third as wide."""
+    generator = np.random.default_rng(4)
+    values = np.exp(generator.normal(size=(400, 1)) + 0.3 * generator.normal(size=(400, 15))).ravel()
+    cluster = np.repeat(np.arange(400), 15)
+    large = cluster_quantile_interval(values, cluster, 0.5)
+    monkeypatch.setattr(bootstrap, "MAX_QUANTILE_VALUES", 10_000)
+    drawn = cluster_quantile_interval(values, cluster, 0.5)
+    assert large is not None
+    assert drawn is not None
+    assert (large.lo, large.hi) == pytest.approx((drawn.lo, drawn.hi), rel=0.03)
