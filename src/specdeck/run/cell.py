@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -17,7 +18,7 @@ from specdeck.run.validity import Facts, check, invalid, warning
 from specdeck.run.witnesses import mean_ttft_ms, server_mean_ttft_ms
 from specdeck.telemetry.counters import RestartedError
 from specdeck.telemetry.gpu import energy_j
-from specdeck.telemetry.host import HostSampler
+from specdeck.telemetry.host import HostSampler, is_this_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,7 +90,7 @@ async def measure_cell(
         prompts: each is sent once, in this order.
         spec: arm, concurrency, sampling, limits.
         on_request: called with the prompt's id at each request's end.
-        gpus: what reads GPUs during the load; None: this host's driver.
+        gpus: what reads GPUs during the load; None: this host's driver, if the server runs on this host.
 
     Raises:
         SpecdeckError: a prompt does not fit the endpoint.
@@ -101,7 +102,8 @@ async def measure_cell(
         settled = Settled(again.text, again.snapshot, idle=settled.idle, reason=again.reason or settled.reason)
     moments = spec.shape.moments(len(prompts), seed=spec.round)
     started_at = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
-    with HostSampler(gpus=gpus) as host:
+    own_gpus = gpus is None and await asyncio.to_thread(is_this_host, target.root_url)
+    with HostSampler(gpus=gpus, own_gpus=own_gpus) as host:
         load = await run_load(
             target,
             prompts,

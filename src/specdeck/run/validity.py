@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specdeck.results.schema import Finding
-from specdeck.run.witnesses import near_capacity, ttft_gap, undelivered_concurrency
+from specdeck.run.payloads import audit
+from specdeck.run.witnesses import missing_witnesses, near_capacity, ttft_gap, undelivered_concurrency
 from specdeck.telemetry.counters import per_position_gap
 
 if TYPE_CHECKING:
@@ -135,6 +136,10 @@ def _witnesses(facts: Facts) -> Iterable[Finding]:
             f"the server counted {sum(facts.delta.accepted_per_pos or ())} accepted tokens by position against "
             f"{facts.delta.accepted_tokens} in all: the rates do not add up to the acceptance length",
         )
+    if told := audit(facts.records, facts.num_speculative_tokens):
+        yield invalid("payload_contradicts", told)
+    if told := missing_witnesses(facts.before, facts.after):
+        yield warning("witness_missing", told)
     if facts.restarted or any(record.error is not None for record in facts.records):
         return
     differ = [

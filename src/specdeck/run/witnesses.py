@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
+from specdeck.telemetry.counters import COUNTERS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -58,6 +60,25 @@ def ttft_gap(ours_ms: float | None, servers_ms: float | None) -> str | None:
     return (
         f"first tokens came after {ours_ms:.0f} ms here and after {servers_ms:.0f} ms by the server's own clock "
         f"(means): {gap:.0f} ms went by on the way, in the server's front end, or in this client"
+    )
+
+
+def missing_witnesses(before: Snapshot | None, after: Snapshot | None) -> str | None:
+    """What to tell where the server counts neither requests nor tokens under a name known here: a renamed series, say.
+
+    None where there is no reading at all, which is told elsewhere.
+    """
+    if before is None or after is None:
+        return None
+    missing = [
+        COUNTERS[field]
+        for field in ("requests_success", "prompt_tokens", "generation_tokens")
+        if getattr(after, field) is None
+    ]
+    return (
+        f"the server has no {', '.join(missing)}: other traffic goes unseen as far as it would have told"
+        if missing
+        else None
     )
 
 

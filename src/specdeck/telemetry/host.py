@@ -5,10 +5,13 @@ CPU figures are differences of the kernel's counters over the cell, so they need
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import socket
 import threading
 import time
 from typing import TYPE_CHECKING, Self
+from urllib.parse import urlsplit
 
 import msgspec
 import psutil
@@ -24,19 +27,34 @@ if TYPE_CHECKING:
 MAX_READINGS = 100_000
 
 
+def is_this_host(url: str) -> bool:
+    """Whether a URL leads to this machine, as far as its address tells: a tunnel looks as if it did."""
+    name = urlsplit(url).hostname
+    if not name:
+        return False
+    try:
+        found = socket.getaddrinfo(name, None)
+    except (OSError, UnicodeError, ValueError):
+        return False
+    own = {entry.address.partition("%")[0] for entries in psutil.net_if_addrs().values() for entry in entries}
+    addresses = {str(info[4][0]).partition("%")[0] for info in found}
+    return all(address in own or ipaddress.ip_address(address).is_loopback for address in addresses)
+
+
 class HostSampler:
     """Context manager around a cell; `use()` is its HostUse afterwards. Percent are of all cores.
 
     Args:
         interval_s: between two readings of the GPUs.
         gpus: what reads them, closed at the end; None: this host's driver, where there is one.
+        own_gpus: whether this host's driver may be read; false where the server runs elsewhere.
     """
 
-    def __init__(self, interval_s: float = 1.0, gpus: GpuSource | None = None) -> None:
+    def __init__(self, interval_s: float = 1.0, gpus: GpuSource | None = None, *, own_gpus: bool = True) -> None:
         self._interval_s = interval_s
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._gpus: GpuSource | None = gpus or open_gpus()
+        self._gpus: GpuSource | None = gpus or (open_gpus() if own_gpus else None)
         self._readings: list[Moment] = []
         self._use = HostUse()
         self._began: tuple[float, float, tuple[float, float]] = (0.0, 0.0, (0.0, 0.0))

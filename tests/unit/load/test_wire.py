@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import socket
+import struct
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 import uvloop
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from support.fake_server import answer_events
 
 from specdeck.errors import SpecdeckError
+from specdeck.load import wire
 from specdeck.load.client import Target
 from specdeck.load.loop import LoadOutcome, run_load
 from specdeck.load.pool import Pool
@@ -124,6 +131,93 @@ def test_what_is_no_sound_answer_is_classified(answer: Answer, kind: str, says: 
     found, message = _error(_load(answer).records[0])
     assert found == kind
     assert says in message
+
+
+def _reset_after(count: int) -> Answer:
+    """Send so many bytes of a sound answer, then reset the connection instead of closing it."""
+
+    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(SOUND[:count])
+        await writer.drain()
+        await asyncio.sleep(0.02)
+        raw = writer.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+
+    return answer
+
+
+SOUND = CHUNKED + b"".join(map(_framed, answer_events(speculative=True))) + b"0\r\n\r\n"
+BEFORE_DONE = SOUND.index(b"data: [DONE]")
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, len(SOUND)))
+@example(0)
+@example(len(CHUNKED))
+@example(BEFORE_DONE)
+def test_a_connection_reset_at_any_byte_is_one_failed_request_that_keeps_what_it_said(count: int) -> None:
+    record = _load(_reset_after(count)).records[0]
+    assert "abcdbcdbcdbcd".startswith(record.text)
+    if count < BEFORE_DONE:
+        assert _error(record)[0] == "stream"
+        assert record.text_sha256 is None
+    else:
+        assert record.error is None or record.error.kind == "stream"
+    if record.error is None:
+        assert record.text == "abcdbcdbcdbcd"
+
+
+def test_a_server_that_closes_its_half_in_mid_answer_is_told_at_once_and_not_at_the_time_limit() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(SOUND[: BEFORE_DONE - 60])
+        await writer.drain()
+        writer.write_eof()
+        await reader.read()
+
+    record = _load(answer, timeout_s=60.0).records[0]
+    assert _error(record)[0] == "stream"
+    assert record.end_s < 30
+
+
+@pytest.mark.parametrize("megabytes", [1, 24])
+def test_a_giant_event_is_read_whole_and_a_giant_broken_one_is_a_short_message(megabytes: int) -> None:
+    text = b"y" * (megabytes << 20)
+    event = b'data: {"choices":[{"delta":{"content":"%b"},"finish_reason":"stop"}]}\n\n' % text
+    sound = _load(_sends(CHUNKED + _framed(event) + _framed(b"data: [DONE]\n\n") + b"0\r\n\r\n"), timeout_s=60).records[
+        0
+    ]
+    assert (sound.error, len(sound.text)) == (None, len(text))
+    broken = _load(_sends(CHUNKED + _framed(event[:-5] + b"\n\n") + b"0\r\n\r\n"), timeout_s=60).records[0]
+    kind, message = _error(broken)
+    assert kind in {"protocol", "stream"}
+    assert len(message) < 500
+
+
+def test_an_answer_beyond_the_limit_is_cut_off_instead_of_filling_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MAX_RESPONSE_BYTES", 2**20)
+
+    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(CHUNKED)
+        while not writer.is_closing():
+            writer.write(_framed(b"data: " + b"z" * 65536))
+            await writer.drain()
+
+    kind, message = _error(_load(answer, timeout_s=60).records[0])
+    assert (kind, "larger than" in message) == ("protocol", True)
+
+
+def test_a_wall_clock_that_jumps_moves_no_time_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, jumps = time.time, itertools.cycle((0.0, -86_400.0, 86_400.0 * 365))
+    monkeypatch.setattr(time, "time", lambda: real() + next(jumps))
+    outcome = _load(_sends(SOUND), 3)
+    for record in outcome.records:
+        assert record.error is None
+        assert record.sent_s is not None
+        assert record.first_token_s is not None
+        assert (
+            0 <= record.scheduled_s <= record.sent_s <= record.first_token_s <= record.end_s <= outcome.duration_s < 60
+        )
 
 
 def test_a_slow_loris_head_ends_at_the_time_limit() -> None:

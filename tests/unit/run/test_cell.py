@@ -17,7 +17,7 @@ from specdeck.results.schema import HostUse, KvCache, RequestError, RequestRecor
 from specdeck.results.store import RunStore
 from specdeck.run.cache import prepare_cache
 from specdeck.run.cell import CellSpec, Measured, energy_per_token, measure_cell
-from specdeck.run.idle import wait_idle
+from specdeck.run.idle import read_metrics, wait_idle
 from specdeck.run.shape import Shape
 
 if TYPE_CHECKING:
@@ -226,6 +226,39 @@ async def test_without_metrics_the_cell_is_measured_with_a_warning_and_metrics_t
         server.metrics, server.answer = None, answer
         assert _codes(await _measure(server)) == {"metrics_lost": "invalid"}
         server.metrics, server.answer = (lambda: "vllm:num_requests_running{ 3\n"), None
+        assert _codes(await _measure(server)) == {"metrics_damaged": "invalid"}
+
+
+async def test_fifty_megabytes_of_metrics_are_read_whole() -> None:
+    async with serving(FakeServer(requests=7)) as server:
+        noise = "".join(f'other_bucket{{le="{i}",path="/v1/{"x" * 450}"}} {i}\n' for i in range(110_000))
+        assert len(noise) > 50 * 2**20
+        server.metrics = lambda: noise + server.exposition()
+        read = await read_metrics(Target(server.base_url, "tiny"), timeout_s=120.0)
+    assert read.snapshot is not None, read.reason
+    assert read.snapshot.requests_success == 7
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "codes"),
+    [
+        ("vllm:spec_decode_num", "vllm:speculation_num", {"no_draft_counters": "warning"}),
+        ("vllm:request_success", "vllm:requests_finished", {"witness_missing": "warning"}),
+        ("vllm:num_requests_running", "vllm:running", {"idle_unknown": "warning"}),
+    ],
+)
+async def test_a_renamed_series_is_missing_and_told_and_never_zero(old: str, new: str, codes: dict[str, str]) -> None:
+    async with serving(FakeServer()) as server:
+        server.metrics = lambda: server.exposition().replace(old, new)
+        measured = await _measure(server)
+    assert _codes(measured) == codes
+    counters = measured.cell.counters
+    assert 0 not in (counters.drafts, counters.requests_success)
+
+
+async def test_a_series_that_stands_twice_is_damage_and_not_a_sum() -> None:
+    async with serving(FakeServer()) as server:
+        server.metrics = lambda: server.exposition() + server.exposition()
         assert _codes(await _measure(server)) == {"metrics_damaged": "invalid"}
 
 

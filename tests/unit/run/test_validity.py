@@ -46,7 +46,12 @@ DELTA = CounterDelta(
     preemptions=0,
     requests_success=2,
 )
-SNAPSHOT = Snapshot.parse('vllm:num_requests_running{engine="0",model_name="tiny"} 0\n', "tiny")
+SNAPSHOT = dataclasses.replace(
+    Snapshot.parse('vllm:num_requests_running{engine="0",model_name="tiny"} 0\n', "tiny"),
+    requests_success=0,
+    prompt_tokens=0,
+    generation_tokens=0,
+)
 SOUND = Facts(
     method="mtp",
     num_speculative_tokens=3,
@@ -116,6 +121,20 @@ def test_series_the_server_lacks_are_not_compared() -> None:
     assert _found(delta=CounterDelta(), method=None) == {}
 
 
+def test_counters_that_a_server_no_longer_has_under_their_name_are_told_and_never_taken_for_zero() -> None:
+    renamed = dataclasses.replace(SNAPSHOT, requests_success=None, generation_tokens=None)
+    found = _found(before=renamed, after=renamed, delta=_delta(requests_success=None, generation_tokens=None))
+    assert set(found) == {"witness_missing"}
+    assert "vllm:request_success_total, vllm:generation_tokens_total" in found["witness_missing"][1]
+
+
+def test_a_payload_that_contradicts_itself_makes_the_cell_invalid() -> None:
+    wrong = msgspec.structs.replace(PAYLOAD, num_spec_tokens=5)
+    found = _found(records=_records(spec=wrong))
+    assert found["payload_contradicts"][0] == "invalid"
+    assert "1 of 2 answers' own acceptance contradicts itself" in found["payload_contradicts"][1]
+
+
 def test_failed_requests_make_the_cell_invalid_and_stop_the_comparison() -> None:
     error = RequestError(kind="http", message="500 oops", status=500)
     found = _found(records=_records(error=error), delta=_delta(generation_tokens=30))
@@ -167,7 +186,7 @@ def test_a_late_client_is_measured_against_the_streams_own_pace() -> None:
 def test_answers_without_counts_or_with_too_few_tokens_are_told() -> None:
     assert _found(records=_records(completion_tokens=None))["no_usage"][0] == "invalid"
     assert _found(records=_records(chunk_tokens=(1, 7)))["usage_disagrees"][0] == "warning"
-    short = [msgspec.structs.replace(RECORD, completion_tokens=5, chunk_tokens=None)] * 2
+    short = [msgspec.structs.replace(RECORD, completion_tokens=5, chunk_tokens=None, spec=None)] * 2
     assert "short_output" in _found(records=short, delta=CounterDelta(), method=None)
     tight = Sampling(temperature=0.0, max_tokens=5)
     assert _found(records=short, delta=CounterDelta(), method=None, sampling=tight) == {}

@@ -7,12 +7,13 @@ import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from specdeck.telemetry import host as host_module
 from specdeck.telemetry.gpu import Gpus, describe_gpus, energy_j, open_gpus, summarise
-from specdeck.telemetry.host import HostSampler
+from specdeck.telemetry.host import HostSampler, is_this_host
 
 if TYPE_CHECKING:
-    import pytest
-
     from specdeck.telemetry import gpu
 
 
@@ -170,3 +171,30 @@ def test_throttling_is_told_as_shares_of_samples_by_cause() -> None:
     assert device == {
         "index": 0.0, "power_capped_share": 0.25, "thermal_throttled_share": 0.25, "hardware_slowed_share": 0.5,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("url", "here"),
+    [
+        ("http://127.0.0.1:8000", True),
+        ("http://[::1]:8000/v1", True),
+        ("http://localhost:8000", True),
+        ("http://192.0.2.7:8000", False),
+        ("http://[2001:db8::7]:8000", False),
+        ("http://no-such-host.invalid:8000", False),
+        ("nonsense", False),
+    ],
+)
+def test_a_servers_address_tells_whether_it_runs_on_this_host(url: str, here: bool) -> None:
+    assert is_this_host(url) is here
+
+
+def test_this_hosts_gpus_are_not_read_for_a_server_that_runs_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[int] = []
+    monkeypatch.setattr(host_module, "open_gpus", lambda: opened.append(1))
+    with HostSampler(own_gpus=False) as sampler:
+        pass
+    assert (sampler.use().gpus, opened) == (None, [])
+    with HostSampler():
+        pass
+    assert opened == [1]
