@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 CHECKS = {
     "perplexity": "perplexity.Perplexity",
     "acceptance": "acceptance.Acceptance",
+    "divergence": "divergence.Divergence",
+    "shared_prefix": "shared_prefix.SharedPrefix",
 }
-SMOKE = ("perplexity", "acceptance")
+SMOKE = ("perplexity", "acceptance", "divergence", "shared_prefix")
 """What `specdeck smoke` makes."""
 
 
