@@ -10,6 +10,8 @@ import typer
 from specdeck.errors import EXIT_OK, EXIT_UNMEASURABLE, SpecdeckError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from specdeck.results.store import RunStore
@@ -62,6 +64,15 @@ def bench(
     goodput: list[str] = typer.Option(
         [], metavar="KEY:MS", help="Limit of a good request: ttft, tpot or e2el in ms (repeatable)."
     ),
+    num_speculative_tokens: list[str] = typer.Option(
+        [], metavar="ARM=N,…", help="Measure a copy of the arm for each draft length: dflash2=3,5,7 (repeatable)."
+    ),
+    synthetic_acceptance: list[str] = typer.Option(
+        [],
+        metavar="ACCEPTANCE",
+        help="Accept drafts at this length (4.08, geometric:4.08) or these rates (0.8,0.6,…) whatever they say; "
+        "for step times (repeatable).",
+    ),
     python: Path | None = typer.Option(None, help="Python that has vLLM, for recipes without a managed environment."),
     results: Path | None = typer.Option(None, help="Folder that gets the run [default: results/measured]."),
     fresh: bool = typer.Option(False, "--fresh", help="Start a new run even where an unfinished one could continue."),
@@ -113,8 +124,11 @@ def bench(
             "enable_thinking": thinking,
             "goodput": goodput_limits(goodput),
         },
+        draft_lengths=num_speculative_tokens,
+        synthetic=synthetic_acceptance,
     )
-    _rules(options, recipe, allow)
+    # Wrong text is what was asked for, and the run says so everywhere.
+    _rules(options, recipe, allow, expected=["synthetic-rejection"] if synthetic_acceptance else [])
     exporter = open_exporter(telemetry_url) if telemetry_url else None
     console = Console()
     with ConsoleReporter(console) as reporter:
@@ -129,8 +143,14 @@ def bench(
     raise typer.Exit(_report(store, outcome, console))
 
 
-def _rules(options: Options, recipe: str | None, allowed: list[str]) -> None:
+def _rules(options: Options, recipe: str | None, allowed: list[str], *, expected: Sequence[str] = ()) -> None:
     """Tell what the rules say about the arms; errors end it, unless the servers run already.
+
+    Args:
+        options: what is measured.
+        recipe: the recipe's name or file.
+        allowed: ids of rules whose errors a person has decided to live with.
+        expected: ids of rules that tell nothing but what was asked for.
 
     Raises:
         SpecdeckError: an error of a rule that is not allowed, or an id that no rule has.
@@ -143,7 +163,16 @@ def _rules(options: Options, recipe: str | None, allowed: list[str]) -> None:
     arms = [name for name in options.arms if name in options.recipe.arms]
     starts = not options.attached
     python = named_python(options.root, options.python) if starts else None
-    before_start(recipe, arms, python=python, allowed=allowed, refuse_errors=starts, host=starts)
+    before_start(
+        recipe,
+        arms,
+        python=python,
+        allowed=allowed,
+        expected=expected,
+        refuse_errors=starts,
+        host=starts,
+        changed=options.recipe,
+    )
 
 
 def _results(named: Path | None, root: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from specdeck.errors import EXIT_FAILED
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from specdeck.recipe.models import Recipe
     from specdeck.rules.evaluate import Report
 
 
@@ -89,8 +91,10 @@ def docs(check_only: bool = typer.Option(False, "--check", help="Write nothing; 
     typer.echo("docs/traps.md")
 
 
-def report_of(recipe: str, arms: Sequence[str] | None, *, host: bool, python: Path | None) -> tuple[Report, set[str]]:
-    """Check a recipe, or some arms of it.
+def report_of(
+    recipe: str, arms: Sequence[str] | None, *, host: bool, python: Path | None, changed: Recipe | None = None
+) -> tuple[Report, set[str]]:
+    """Check a recipe, or some arms of it. `changed`: the recipe with what the command line adds to it.
 
     Returns:
         The report, and the names of the arms that are marked unavailable.
@@ -106,6 +110,8 @@ def report_of(recipe: str, arms: Sequence[str] | None, *, host: bool, python: Pa
     from specdeck.rules.gather import engine_packages, engine_version, gather, host_facts  # noqa: PLC0415
 
     loaded = open_recipe(recipe)
+    if changed is not None:
+        loaded = dataclasses.replace(loaded, model=changed)
     model = loaded.model
     for arm in arms or ():
         if arm not in model.arms:
@@ -131,6 +137,8 @@ def before_start(
     allowed: Collection[str],
     refuse_errors: bool = True,
     host: bool = True,
+    changed: Recipe | None = None,
+    expected: Collection[str] = (),
 ) -> None:
     """Tell what the rules say about arms that are about to start: warnings and notes in short, errors as a refusal.
 
@@ -141,6 +149,8 @@ def before_start(
         allowed: ids of rules whose errors a person has decided to live with.
         refuse_errors: whether errors end it; else they are told like warnings.
         host: whether this machine will serve, so that its GPUs count.
+        changed: see report_of.
+        expected: ids of rules that would tell nothing but what was asked for.
 
     Raises:
         SpecdeckError: an error that is not allowed.
@@ -151,11 +161,11 @@ def before_start(
 
     for name in allowed:
         rule_of(name)
-    report, _ = report_of(recipe, arms, host=host, python=python)
+    report, _ = report_of(recipe, arms, host=host, python=python, changed=changed)
     asked = " ".join(f"--arm {arm}" for arm in arms) if len(arms) == 1 else ""
-    refused = [found for found in report.errors if refuse_errors and found.rule.id not in allowed]
+    refused = [found for found in report.errors if refuse_errors and found.rule.id not in (*allowed, *expected)]
     for found in report.found:
-        if found.rule.severity is not Severity.NOTE and found not in refused:
+        if found.rule.severity is not Severity.NOTE and found not in refused and found.rule.id not in expected:
             typer.echo(finding(found), err=True)
     notes = [found.rule.id for found in report.found if found.rule.severity is Severity.NOTE]
     if notes:

@@ -17,6 +17,7 @@ from specdeck.errors import SpecdeckError
 from specdeck.recipe.checks import SECRET
 from specdeck.recipe.files import check_files, checkpoint_folder
 from specdeck.recipe.resolve import nearest
+from specdeck.recipe.synthetic import EXTENSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,7 +126,14 @@ def build_command(
         argv += ["--speculative-config", _json(_speculative(arm, drafter, models.get("drafter"), folders))]
     argv += [word for name, value in sorted(serve.extra.items()) for word in option(name, value)]
     offline = all(Path(model).is_absolute() for model in models.values())
-    env = QUIET | ({"HF_HUB_OFFLINE": "1"} if offline else {}) | (_managed_environment() if managed else {}) | serve.env
+    extension = {"PYTHONPATH": str(root.absolute() / "engines" / "synthetic")} if _extended(serve) else {}
+    env = (
+        QUIET
+        | extension
+        | ({"HF_HUB_OFFLINE": "1"} if offline else {})
+        | (_managed_environment() if managed else {})
+        | serve.env
+    )
     secrets = [*(["VLLM_API_KEY"] if api_key else []), *([] if offline else ["HF_TOKEN"])]
     return EngineCommand(
         argv=tuple(argv),
@@ -264,6 +272,10 @@ def _no_overlays(recipe: Recipe, arm: Arm, folders: Mapping[str, Path]) -> None:
                 where=f"overlays.{role}",
                 fix="build the overlay first, or remove it from the recipe and lower max_model_len",
             )
+
+
+def _extended(serve: Serve) -> bool:
+    return serve.extra.get("worker_extension_cls") == EXTENSION
 
 
 def _managed_environment() -> dict[str, str]:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from specdeck.stats.model import ArmSummary, Row, Summary
 
 COVERS = (
-    "The server accepted drafts at the asked rates, whatever they said: its weights are dummies and its texts mean "
-    "nothing. Covered: the time of a step on this hardware with this engine, and what a given acceptance would make of "
-    "it. Not covered: what a trained drafter reaches, whether texts stay equal, and work that depends on what is said "
-    "(routing of experts, stop conditions, answers of different lengths)."
+    "The server accepted drafts at the asked rates, whatever they said, so its texts mean nothing. Covered: the "
+    "time of a step on this hardware with this engine, and what a given acceptance would make of it. Not covered: "
+    "what a trained drafter reaches, whether texts stay equal, and work that depends on what is said (routing of "
+    "experts, stop conditions, answers of different lengths)."
 )
 
 

@@ -41,6 +41,7 @@ class CellSpec:
         ramp_up_s: see run_load, as salt_repeats.
         workload: the kind of a made workload (see workloads.py).
         method: the arm's speculative method; None: no drafter.
+        asked_rates: see ArmInfo.
     """
 
     arm: str
@@ -52,6 +53,7 @@ class CellSpec:
     cache_policy: str = "cold"
     method: str | None = None
     num_speculative_tokens: int | None = None
+    asked_rates: tuple[float, ...] | None = None
     shape: Shape = field(default_factory=Shape)
     trace: str | None = None
     ramp_up_s: float | None = None
@@ -129,6 +131,7 @@ async def measure_cell(
             Facts(
                 method=spec.method,
                 num_speculative_tokens=spec.num_speculative_tokens,
+                asked_rates=spec.asked_rates,
                 sampling=spec.sampling,
                 records=load.records,
                 before=settled.snapshot,

@@ -10,6 +10,7 @@ import msgspec
 
 from specdeck.errors import EXIT_FAILED, SpecdeckError
 from specdeck.recipe import canonical_sha256
+from specdeck.recipe.synthetic import is_synthetic
 from specdeck.results.schema import ArmInfo, Run
 from specdeck.results.store import RunStore
 from specdeck.run import provenance
@@ -72,6 +73,7 @@ def open_store(options: Options, results: Path, *, fresh: bool, reporter: Report
         baseline_arm=options.plan.baseline if options.plan.baseline in options.arms else None,
         arms={name: _unavailable_arm(options, name) for name in options.unavailable},
         provenance=found,
+        acceptance_kind="synthetic" if is_synthetic(recipe, options.arms) else "measured",
     )
     return RunStore.create(results, run)
 
@@ -176,6 +178,7 @@ async def _measure(
         salt_repeats=plan.repeat_prompts and plan.cache_policy == "cold",
         method=info.method,
         num_speculative_tokens=info.num_speculative_tokens,
+        asked_rates=info.asked_rates,
         request_timeout_s=plan.request_timeout_s,
         cell_timeout_s=plan.cell_timeout_s,
         client_chunks_per_s=(store.run().provenance.get(SELF_TEST) or {}).get("chunks_per_s"),

@@ -18,6 +18,7 @@ from specdeck.recipe.checks import check_plan
 from specdeck.recipe.load import parse_plan, plain
 from specdeck.recipe.plan import Goodput
 from specdeck.recipe.problems import from_validation
+from specdeck.recipe.synthetic import parse_acceptance, parse_lengths, with_lengths, with_synthetic
 from specdeck.recipe.yamlfile import dotted
 from specdeck.results.schema import SCHEMA_VERSION, Sampling
 from specdeck.run.shape import Shape, one_a_request, shape_of
@@ -105,6 +106,8 @@ def resolve(
     prompts: str | None = None,
     python: Path | None = None,
     changes: Mapping[str, Any] | None = None,
+    draft_lengths: Sequence[str] = (),
+    synthetic: Sequence[str] = (),
 ) -> Options:
     """Load and check everything before anything is installed, downloaded or started.
 
@@ -117,6 +120,8 @@ def resolve(
         prompts: a prompt set's name (in bench/prompts) or a JSONL file, instead of the plan's and the recipe's.
         python: interpreter that has vLLM, for recipes with the local runtime and no managed environment.
         changes: keys of the plan with other values; None leaves a key as it is.
+        draft_lengths: `ARM=3,5,7`: measure a copy of the arm for each length.
+        synthetic: acceptances at which drafts are accepted whatever they say (see recipe/synthetic.py).
 
     Raises:
         SpecdeckError: anything unknown, mistyped or contradictory, with the nearest valid name.
@@ -126,6 +131,11 @@ def resolve(
     num_prompts = (changes or {}).get("limit")
     attached = _attached(base_urls, arms)
     chosen = tuple(attached) if attached else _arms(recipe, plan, arms)
+    if draft_lengths or synthetic:
+        recipe, chosen = _varied(recipe, chosen, draft_lengths, synthetic, attached=bool(attached))
+        # Synthetic texts mean nothing, and so does a stop token among them.
+        ends = {"ignore_eos": True} if synthetic else {}
+        plan = plan.model_copy(update={"arms": chosen, **ends})
     reasons = {} if attached or recipe is None else {n: str(recipe.arms[n].unavailable) for n in chosen}
     unavailable = {name: why for name, why in reasons.items() if recipe and recipe.arms[name].unavailable}
     chosen = tuple(name for name in chosen if name not in unavailable)
@@ -313,6 +323,22 @@ def _attached(base_urls: Sequence[str], arms: Sequence[str]) -> dict[str, str]:
             )
         attached[name] = url
     return attached
+
+
+def _varied(
+    recipe: Recipe | None, arms: tuple[str, ...], lengths: Sequence[str], synthetic: Sequence[str], *, attached: bool
+) -> tuple[Recipe, tuple[str, ...]]:
+    if recipe is None or attached:
+        raise SpecdeckError(
+            "a running server keeps its draft length and its way of accepting drafts",
+            where="--base-url",
+            fix="name a recipe and leave --base-url out, or leave --num-speculative-tokens and --synthetic-acceptance",
+        )
+    recipe, arms = with_lengths(recipe, arms, parse_lengths(lengths, recipe))
+    if synthetic:
+        arms = tuple(name for name in arms if not recipe.arms[name].unavailable)
+        recipe, arms = with_synthetic(recipe, arms, [parse_acceptance(text) for text in dict.fromkeys(synthetic)])
+    return recipe, arms
 
 
 def _arms(recipe: Recipe | None, plan: Plan, only: Sequence[str]) -> tuple[str, ...]:

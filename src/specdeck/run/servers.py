@@ -21,8 +21,10 @@ from specdeck.errors import EXIT_FAILED, SpecdeckError
 from specdeck.load.client import Target
 from specdeck.load.warmup import warm_up
 from specdeck.overlay.recipes import folders_for
+from specdeck.recipe.synthetic import asked_rates
 from specdeck.results.schema import ArmInfo
 from specdeck.run.provenance import public_environment, without_root
+from specdeck.run.synthetic import set_rates, sibling
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,6 +64,7 @@ class LocalServers:
         self._options, self._recipe = options, options.recipe
         self._run_dir, self._python, self._reporter = run_dir, python, reporter
         self._running: dict[str, Served] = {}
+        self._rates: dict[int, tuple[float, ...]] = {}
 
     async def get(self, arm: str) -> Served:
         """Return the arm's server; without `arms_resident` every other arm's server is stopped first.
@@ -69,6 +72,9 @@ class LocalServers:
         Raises:
             SpecdeckError: it died, hung, or serves something else than the arm says (exit code 1).
         """
+        shared = await self._shared(arm)
+        if shared is not None:
+            return shared
         served = self._running.get(arm)
         if served is not None and served.server.exit_status() is None:
             return served
@@ -81,7 +87,25 @@ class LocalServers:
     async def stop(self) -> None:
         """Stop every server this object started."""
         running, self._running = self._running, {}
-        await asyncio.gather(*(served.server.stop() for served in running.values()))
+        self._rates = {}
+        await asyncio.gather(*(server.stop() for server in {id(s.server): s.server for s in running.values()}.values()))
+
+    async def _shared(self, arm: str) -> Served | None:
+        """A running server that serves the arm once its acceptance rates are changed; None where there is none."""
+        alive = {name: s for name, s in self._running.items() if s.server.exit_status() is None}
+        other = arm if arm in alive else sibling(self._recipe, arm, alive)
+        rates = asked_rates(self._recipe.arms[arm])
+        if other is None or rates is None:
+            return None
+        served = alive[other]
+        if self._rates.get(id(served.server)) != rates:
+            await set_rates(served.server.base_url, None, rates)
+            self._rates[id(served.server)] = rates
+            self._reporter.line(f"{arm}: acceptance rates changed on the server of {other}")
+        if arm not in alive:
+            info = msgspec.structs.replace(served.info, name=arm, asked_rates=rates)
+            self._running[arm] = served = Served(served.server, served.target, info)
+        return served
 
     async def _start(self, arm: str) -> Served:
         options, port = self._options, free_port()
@@ -112,7 +136,10 @@ class LocalServers:
             command=tuple(without_root(word, options.root) for word in command.argv),
             env={k: without_root(v, options.root) for k, v in public_environment(command.env).items()},
             readiness=public(proof, options.root),
+            asked_rates=asked_rates(spec),
         )
+        if info.asked_rates is not None:
+            self._rates[id(server)] = info.asked_rates
         return Served(server, target, info)
 
 

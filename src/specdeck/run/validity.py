@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from specdeck.results.schema import Finding
 from specdeck.run.payloads import audit
+from specdeck.run.synthetic import missed
 from specdeck.run.witnesses import missing_witnesses, near_capacity, ttft_gap, undelivered_concurrency
 from specdeck.telemetry.counters import per_position_gap
 
@@ -47,6 +48,7 @@ class Facts:
         ttft_mean_ms: see ClientHealth, as the following.
         client_chunks_per_s: what the client reached in its self-test.
         duration_s: of the load.
+        asked_rates: see ArmInfo.
         concurrency: requests in flight that a closed loop was asked for.
         workload: see CellSpec.
     """
@@ -73,6 +75,7 @@ class Facts:
     duration_s: float | None = None
     concurrency: int | None = None
     workload: str | None = None
+    asked_rates: Sequence[float] | None = None
 
 
 def check(facts: Facts) -> list[Finding]:
@@ -82,6 +85,7 @@ def check(facts: Facts) -> list[Finding]:
         *_requests(facts),
         *_witnesses(facts),
         *_drafting(facts),
+        *_asked(facts),
         *_cache(facts),
         *_client(facts),
         *_throttled(facts),
@@ -216,6 +220,11 @@ def _drafting(facts: Facts) -> Iterable[Finding]:
             "contaminated",
             f"the server counted {delta.drafts} drafts for {tokens} generated tokens: each draft yields at least one",
         )
+
+
+def _asked(facts: Facts) -> Iterable[Finding]:
+    if facts.asked_rates is not None and (told := missed(facts.asked_rates, facts.delta)):
+        yield invalid("acceptance_not_realised", f"drafts were not accepted at the asked rates: {told}")
 
 
 def _cache(facts: Facts) -> Iterable[Finding]:
