@@ -39,7 +39,7 @@ class Kept:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._server, name)
 
-    async def stop(self) -> None:
+    async def stop(self, *, now: bool = False) -> None:
         """Leave it running."""
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
 
 import typer
 
@@ -28,13 +27,12 @@ def compose(
     allow: list[str] = typer.Option([], metavar="ID", help="Write it although this rule finds an error. Repeatable."),
 ) -> None:
     """Write a compose file that serves RECIPE as ./start.sh does. Needs no Docker engine."""
-    from specdeck.checkpoint.folder import hub_cache  # noqa: PLC0415 - `--help` must not pay for it
-    from specdeck.cli.rules import before_start  # noqa: PLC0415
+    from specdeck.cli.rules import before_start  # noqa: PLC0415 - `--help` must not pay for it
     from specdeck.cli.serve import default_arm  # noqa: PLC0415
     from specdeck.container.compose import compose_file  # noqa: PLC0415
-    from specdeck.container.spec import Options, render  # noqa: PLC0415
+    from specdeck.container.launch import Asked, make_folders  # noqa: PLC0415
+    from specdeck.container.spec import render  # noqa: PLC0415
     from specdeck.engine.command import known_arm  # noqa: PLC0415
-    from specdeck.errors import SpecdeckError  # noqa: PLC0415
     from specdeck.overlay.recipes import folders_for  # noqa: PLC0415
     from specdeck.paths import repo_root  # noqa: PLC0415
     from specdeck.recipe import load_recipe  # noqa: PLC0415
@@ -45,34 +43,11 @@ def compose(
     known_arm(loaded, chosen)
     # The file may be for another machine: this one's GPUs say nothing about it.
     before_start(recipe, [chosen], python=None, allowed=allow, host=False)
-    reference = image or loaded.engine.image
-    if reference is None:
-        raise SpecdeckError(
-            f"recipe {loaded.name} names no image", where="engine.image", fix="name one that has vLLM with --image"
-        )
-    if restart not in ("no", "unless-stopped"):
-        raise SpecdeckError(f"no such restart policy: {restart}", where="--restart", fix="no or unless-stopped")
-    for path in (api_key_file, hf_token_file):
-        if path is not None and not path.is_file():
-            raise SpecdeckError("there is no such file", where=str(path), fix="write the secret into it, mode 0600")
-    options = Options(
-        image=reference,
-        gpus=tuple(word.strip() for word in gpus.split(",")) if gpus else (),
-        host=host,
-        port=port,
-        shm_size=shm_size,
-        user=f"{os.getuid()}:{os.getgid()}",
-        restart=restart,
-        hub=hub_cache().absolute(),
-        api_key_file=api_key_file,
-        hf_token_file=hf_token_file,
-    )
+    asked = Asked(image, gpus, shm_size, restart, api_key_file, hf_token_file)
+    options = asked.options(loaded, host=host, port=port)
     folders = folders_for(loaded, chosen, root, lambda text: typer.echo(text, err=True))
     spec = render(loaded, chosen, options, root=root, folders=folders)
-    for mount in spec.mounts:
-        if not mount.read_only:
-            # Made here: Docker would make a missing folder as root, and the server could not write to it.
-            Path(mount.source).mkdir(parents=True, exist_ok=True)
+    make_folders(spec)
     text = compose_file(spec)
     if output is None:
         typer.echo(text, nl=False)

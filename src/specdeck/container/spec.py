@@ -78,6 +78,7 @@ class ContainerSpec:
 
     name: str
     image: str
+    served_model: str
     argv: tuple[str, ...]
     env: Mapping[str, str]
     mounts: tuple[Mount, ...]
@@ -129,10 +130,18 @@ def render(
     repositories = [c for c in (recipe.target, _drafter(recipe, arm)) if c is not None and c.repo]
     hub = options.hub if repositories else None
     secrets = {API_KEY: options.api_key_file, HF_TOKEN: options.hf_token_file if repositories else None}
-    labels = {"recipe": recipe.name, "arm": arm, "gpus": ",".join(gpus), "port": str(options.port), "cache": key}
+    labels = {
+        "recipe": recipe.name,
+        "arm": arm,
+        "gpus": ",".join(gpus),
+        "host": options.host,
+        "port": str(options.port),
+    }
+    labels["cache"] = key
     return ContainerSpec(
         name=f"specdeck-{recipe.name}-{arm}-{options.port}",
         image=options.image,
+        served_model=command.served_model,
         argv=("sh", "-c", _WITH_KEY, "sh", *argv) if options.api_key_file else argv,
         env=_environment(command, hub, token=secrets[HF_TOKEN] is not None),
         mounts=(
@@ -199,6 +208,11 @@ def _gpus(recipe: Recipe, named: tuple[str, ...]) -> tuple[str, ...]:
     return gpus
 
 
+def _entries(folder: Path) -> list[Path]:
+    """What a folder holds; nothing for an overlay that a dry run has not built."""
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
 def _drafter(recipe: Recipe, arm: str) -> Checkpoint | None:
     """The drafter's checkpoint, where this arm reads it."""
     return recipe.drafter if recipe.arms[arm].method == "dflash" else None
@@ -219,5 +233,5 @@ def _model_folders(recipe: Recipe, arm: str, root: Path, folders: Mapping[str, P
         if served is None:
             continue
         found.add(str(served.absolute()))
-        found |= {str(path.resolve().parent) for path in served.iterdir() if path.is_symlink()}
+        found |= {str(path.resolve().parent) for path in _entries(served) if path.is_symlink()}
     return sorted(found)

@@ -29,7 +29,7 @@ class AttachedServer:
         self.log_path: Path | None = None
         self.pid: int | None = None
 
-    async def stop(self) -> None:
+    async def stop(self, *, now: bool = False) -> None:
         """Leave the server as it is."""
 
     def exit_status(self) -> int | None:

@@ -250,7 +250,7 @@ def _interpreter(recipe: Recipe, python: Path | None, root: Path) -> Path:
         return python.absolute()
     if recipe.engine.runtime == "docker":
         raise SpecdeckError(
-            f"recipe {recipe.name} runs in a container, and this version of specdeck starts no containers",
+            f"recipe {recipe.name} runs in a container, and outside of one it needs a Python that has vLLM",
             where="engine.runtime: docker",
             fix=f"./start.sh {recipe.name} --runtime local --python /path/to/environment/bin/python (with vLLM in it)",
         )

@@ -8,30 +8,36 @@ import json
 import signal
 from typing import TYPE_CHECKING, Any
 
-from specdeck.engine.local import LocalServer, start_local
 from specdeck.engine.logs import LogReader, advice, first_error
 from specdeck.engine.readiness import prove_ready
 from specdeck.errors import EXIT_FAILED, EXIT_OK, EXIT_UNMEASURABLE, SpecdeckError
+from specdeck.rules.symptoms import known_trap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Awaitable, Callable
 
     from specdeck.engine.claims import Expectation
-    from specdeck.engine.command import EngineCommand
+    from specdeck.engine.runtime import Server
 
 _FOLLOW_S = 0.2
 
 
 async def serve_foreground(
-    command: EngineCommand,
+    start: Callable[[], Awaitable[Server]],
     expectation: Expectation,
-    log_path: Path,
     *,
     timeout_s: float,
     say: Callable[[str], None],
+    detach: Callable[[Server], Awaitable[str]] | None = None,
 ) -> int:
     """Serve until a signal comes (SIGINT, SIGTERM, SIGHUP) or the server ends.
+
+    Args:
+        start: starts the server.
+        expectation: what it must prove.
+        timeout_s: for the proof.
+        say: prints lines.
+        detach: called once it is ready, and then nobody waits for its end; returns how to stop it.
 
     Returns:
         The exit status: 0 when stopped after it was ready, 2 when stopped before.
@@ -40,7 +46,7 @@ async def serve_foreground(
         SpecdeckError: it could not start, was not what it claims, or ended by itself (exit code 1).
     """
     asked = asyncio.Event()
-    server: LocalServer | None = None
+    server: Server | None = None
 
     def stop() -> None:
         if asked.is_set() and server is not None:
@@ -51,11 +57,11 @@ async def serve_foreground(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop)
-    server = await start_local(command, log_path, port=command.port)
+    server = await start()
     log = _Log(server, say)
     follower = asyncio.create_task(log.follow())
     try:
-        return await _serve(server, command, expectation, asked, timeout_s, log)
+        return await _serve(server, expectation, asked, timeout_s, log, detach)
     finally:
         try:
             await server.stop()
@@ -68,12 +74,12 @@ async def serve_foreground(
 
 
 async def _serve(
-    server: LocalServer,
-    command: EngineCommand,
+    server: Server,
     expectation: Expectation,
     asked: asyncio.Event,
     timeout_s: float,
     log: _Log,
+    detach: Callable[[Server], Awaitable[str]] | None,
 ) -> int:
     stopping = asyncio.create_task(asked.wait())
     ready = asyncio.create_task(
@@ -85,7 +91,11 @@ async def _serve(
         if not ready.done():
             log.say("specdeck: stopped before the server was ready")
             return EXIT_UNMEASURABLE
-        log.say(announcement(command, ready.result(), key=server.api_key is not None))
+        proof = ready.result()
+        stop = await detach(server) if detach else "Ctrl-C"
+        log.say(announcement(expectation.arm, proof, key=server.api_key is not None, stop=stop))
+        if detach:
+            return EXIT_OK
         while not stopping.done():
             await asyncio.wait({stopping}, timeout=_FOLLOW_S)
             status = server.exit_status()
@@ -99,21 +109,21 @@ async def _serve(
         await asyncio.gather(stopping, ready, return_exceptions=True)
 
 
-def announcement(command: EngineCommand, proof: dict[str, Any], *, key: bool) -> str:
+def announcement(arm: str, proof: dict[str, Any], *, key: bool, stop: str) -> str:
     """Return the lines that say that an arm is ready and how to use it."""
     drafter = f", {proof['drafter_architecture']}" if proof["drafter_architecture"] else ""
     n = proof["num_speculative_tokens"]
     url = f"{proof['base_url']}/v1"
-    body = json.dumps({"model": command.served_model, "messages": [{"role": "user", "content": "Hello"}]})
+    body = json.dumps({"model": proof["model"], "messages": [{"role": "user", "content": "Hello"}]})
     headers = "-H 'Content-Type: application/json'" + (' -H "Authorization: Bearer $VLLM_API_KEY"' if key else "")
     return "\n".join(
         [
-            f"specdeck: ready after {proof['ready_s']:.0f} s, and it is arm {command.arm}"
+            f"specdeck: ready after {proof['ready_s']:.0f} s, and it is arm {arm}"
             + (f" ({n} draft tokens a step{drafter})" if n else " (no drafter)"),
             f"  URL    {url}",
-            f"  model  {command.served_model}",
+            f"  model  {proof['model']}",
             f"  try    curl {url}/chat/completions {headers} -d '{body}'",
-            "  stop   Ctrl-C",
+            f"  stop   {stop}",
         ]
     )
 
@@ -121,7 +131,7 @@ def announcement(command: EngineCommand, proof: dict[str, Any], *, key: bool) ->
 class _Log:
     """The terminal: a copy of the server's log as it grows, and our own lines in their right place between."""
 
-    def __init__(self, server: LocalServer, say: Callable[[str], None]) -> None:
+    def __init__(self, server: Server, say: Callable[[str], None]) -> None:
         self._reader = LogReader(server.log_path)
         self._say = say
 
@@ -139,13 +149,13 @@ class _Log:
         self._say(text)
 
 
-def _ended(server: LocalServer, status: int) -> SpecdeckError:
+def _ended(server: Server, status: int) -> SpecdeckError:
     reader = LogReader(server.log_path)
     reader.new()
     cause = first_error(reader.all_lines())
     how = f"was ended by signal {-status}" if status < 0 else f"ended by itself with exit status {status}"
     return SpecdeckError(
-        f"the server {how}" + (f"\n  first error: {cause}" if cause else ""),
+        f"the server {how}" + (f"\n  first error: {cause}{known_trap(cause)}" if cause else ""),
         where=str(server.log_path),
         fix=advice(cause, status) or f"read the log: less {server.log_path}",
         exit_code=EXIT_FAILED,

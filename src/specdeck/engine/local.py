@@ -42,7 +42,7 @@ class LocalServer:
         mark: str,
         api_key: str | None,
     ) -> None:
-        self.base_url = f"http://{_reachable(command.host)}:{command.port}"
+        self.base_url = f"http://{reachable(command.host)}:{command.port}"
         self.served_model = command.served_model
         self.api_key = api_key
         self.log_path: Path | None = log_path
@@ -248,6 +248,7 @@ def _carries(process: psutil.Process, mark: str) -> bool:
         return False
 
 
-def _reachable(host: str) -> str:
+def reachable(host: str) -> str:
+    """Return the host of a URL that reaches a server listening on `host` from this machine."""
     shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
     return f"[{shown}]" if ":" in shown else shown

@@ -17,6 +17,7 @@ from specdeck.engine.logfacts import read_log
 from specdeck.engine.logs import LogReader, advice, first_error, interesting
 from specdeck.engine.probe import Probe, ask
 from specdeck.errors import EXIT_FAILED, SpecdeckError
+from specdeck.rules.symptoms import known_trap
 from specdeck.telemetry.counters import Snapshot
 
 if TYPE_CHECKING:
@@ -281,7 +282,7 @@ class _Prover:
         cause = first_error(lines) if died is not None else None
         parts = [what]
         if cause:
-            parts.append("  first error: " + cause.replace("\n", "\n    "))
+            parts.append("  first error: " + cause.replace("\n", "\n    ") + known_trap(cause))
         last = self.server.last_log(_LAST_LINES)
         if last:
             parts += [f"  last {len(last)} lines of its log:", *(f"  | {line}" for line in last)]

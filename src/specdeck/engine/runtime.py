@@ -21,8 +21,12 @@ class Server(Protocol):
     """None: the log is not ours to read."""
     pid: int | None
 
-    async def stop(self) -> None:
-        """Stop the server and everything it started; a second call does nothing. Attached servers are left alone."""
+    async def stop(self, *, now: bool = False) -> None:
+        """Stop the server and everything it started; a second call does nothing. Attached servers are left alone.
+
+        Args:
+            now: do not wait for a clean end.
+        """
 
     def exit_status(self) -> int | None:
         """Return how the server ended (negative: by that signal), or None while it runs or when it is not ours."""

@@ -25,6 +25,7 @@ COMPOSE = shutil.which("docker-compose")
 SPEC = ContainerSpec(
     name="specdeck-r-mtp-8100",
     image="example/vllm:0.32.0",
+    served_model="r",
     argv=("sh", "-c", 'echo "$@"', "sh", "python3", "--json", '{"a":"$HOME"}'),
     env={"A": "1", "PRICE": "$5"},
     mounts=(Mount("/models/t", "/models/t", read_only=True), Mount("/c", "/cache", read_only=False)),

@@ -85,7 +85,7 @@ class Handle:
         self.status: int | None = None
         self.stopped = False
 
-    async def stop(self) -> None:
+    async def stop(self, *, now: bool = False) -> None:
         self.stopped = True
 
     def exit_status(self) -> int | None:

@@ -65,7 +65,7 @@ class Scorer:
     log_path: Path | None = None
     pid: int | None = None
 
-    async def stop(self) -> None:
+    async def stop(self, *, now: bool = False) -> None:
         """Nothing was started."""
 
     def exit_status(self) -> int | None:
@@ -121,7 +121,7 @@ class Doubles:
             raise SpecdeckError("the server does not start any more", fix="read its log", exit_code=1)
         return Served(server, Target(server.base_url, "tiny"), ArmInfo(name=arm, readiness={"max_model_len": 64}))
 
-    async def stop(self) -> None:
+    async def stop(self, *, now: bool = False) -> None:
         """Nothing was started."""
 
 

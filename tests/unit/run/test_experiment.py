@@ -83,7 +83,7 @@ class FakeServers:
         info = ArmInfo(name=arm, method="mtp", num_speculative_tokens=DRAFTED)
         return Served(process, Target(self.fake.base_url, "tiny"), info)  # type: ignore[arg-type]
 
-    async def stop(self) -> None:
+    async def stop(self, *, now: bool = False) -> None:
         self.stopped += 1
 
 
