@@ -6,6 +6,7 @@ packages=()
 command -v chromium > /dev/null || packages+=(chromium)
 command -v dockerd > /dev/null || packages+=(docker.io)
 command -v docker-compose > /dev/null || packages+=(docker-compose)
+command -v debootstrap > /dev/null || packages+=(debootstrap)
 [[ ${#packages[@]} == 0 ]] && exit 0
 skipped() { echo "ci-packages: $1: tests that need ${packages[*]} are skipped"; exit 0; }
 command -v apt-get > /dev/null || skipped "there is no apt-get"

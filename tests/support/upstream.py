@@ -35,6 +35,7 @@ class Upstream:
         self.write("vllm/_version.py", "__version__ = version = '0.33.0.dev7'\n")
         self.write("vllm/config.py", CONFIG)
         self.commit = self.save("first")
+        self.git("update-server-info")  # a plain file server is enough to clone from
 
     @property
     def url(self) -> str:

@@ -1,4 +1,4 @@
 """Container images: what one is made of, and whether it is the one that a recipe asks for.
 
-Nothing here starts a container; that is the runtime's.
+Nothing here serves from a container; that is the runtime's.
 """
