@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from specdeck.load.loop import run_load
+from specdeck.load.prompts import Prompt
+from specdeck.results.schema import Sampling
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
@@ -68,3 +72,23 @@ async def test_a_staged_load_with_a_shared_prefix_is_sent_measured_and_reported_
     assert "Stages of the load" in output
     assert "Goodput: TTFT ≤ 600000 ms, TPOT ≤ 1e-06 ms" in output
     assert len((run / "tables" / "stages.csv").read_text().splitlines()) == 3
+
+
+async def test_turns_of_a_conversation_grow_by_the_answers_that_came_and_find_them_in_the_cache(
+    live: Callable[[str], Awaitable[Live]],
+) -> None:
+    target = (await live("mtp")).target
+    prompts = [
+        Prompt(id=name, category="talk", prompt=f"{name} counts ducks.", follow_ups=("And then?", "Once more."))
+        for name in ("Ann", "Bob")
+    ]
+    load = await run_load(
+        target, prompts, concurrency=2, sampling=Sampling(temperature=0.0, max_tokens=24), request_timeout_s=120
+    )
+    records = list(load.records)
+    assert [record.error for record in records] == [None] * 6
+    for first, second, third in (records[:3], records[3:]):
+        lengths = [record.prompt_tokens or 0 for record in (first, second, third)]
+        assert lengths[0] < lengths[1] < lengths[2]
+        assert lengths[1] - lengths[0] >= (first.completion_tokens or 0) - 1, "the answer is part of the next prompt"
+        assert first.end_s <= (second.sent_s or 0) < second.end_s <= (third.sent_s or 0)

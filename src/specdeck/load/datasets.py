@@ -1,6 +1,7 @@
 """Prompt files in others' layouts: each record becomes a Prompt with an id and a category. Pure.
 
-Only what is asked is taken: the first turn of a conversation, never the recorded replies, so that the model answers.
+Only what is asked is taken, never the recorded replies, so that the model answers. What the user says in later turns of
+a conversation becomes `follow_ups`.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ def csv_records(text: str) -> Iterator[Record]:
 
 def _sharegpt(record: Record, number: int) -> dict[str, Any]:
     turns = _list(record, "conversations")
-    first = next((t for t in turns if isinstance(t, dict) and t.get("from") in {"human", "user"}), None)
-    if first is None:
+    if not any(isinstance(t, dict) and t.get("from") in {"human", "user"} for t in turns):
         raise LayoutError("no turn is from the human")
-    return _prompt(record.get("id", number), "sharegpt", _text(first, "value"))
+    said = [_text(t, "value") for t in turns if isinstance(t, dict) and t.get("from") in {"human", "user"}]
+    return {**_prompt(record.get("id", number), "sharegpt", said[0]), "follow_ups": [text for text in said[1:] if text]}
 
 
 def _batch(record: Record, number: int) -> dict[str, Any]:
@@ -84,7 +85,8 @@ def _turns(record: Record, number: int) -> dict[str, Any]:
     turns = _list(record, "turns")
     if not turns or not isinstance(turns[0], str):
         raise LayoutError("turns holds no text")
-    return _prompt(record.get("question_id", number), str(record.get("category", "turns")), turns[0])
+    made = _prompt(record.get("question_id", number), str(record.get("category", "turns")), turns[0])
+    return {**made, "follow_ups": [text for text in turns[1:] if isinstance(text, str) and text]}
 
 
 def _gsm8k(record: Record, number: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from specdeck.load.client import Target, request_body
+from specdeck.load.conversation import FAILED, answer_text, continued, turns_of
 from specdeck.load.exchange import Exchange, perform
 from specdeck.load.pool import Pool
 from specdeck.load.quiet import LagSampler, collector_paused
@@ -62,14 +63,14 @@ async def run_load(
     on_record: Callable[[RequestRecord], None] | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> LoadOutcome:
-    """Send every prompt once, at most `concurrency` at a time.
+    """Send every prompt once, and after it its follow-ups, each behind the answer that came; `concurrency` at a time.
 
     Without `moments` the loop is closed: a slot's next request is scheduled at the end of its last. With them, request
     i is scheduled at `moments[i]` whatever became of the others; when `concurrency` requests are in flight it waits
     here, which is `sent_s` minus `scheduled_s` of its record.
 
-    Failures are recorded, never retried. When so many requests in a row fail that the server is plainly gone, or the
-    time for the cell is over, the rest is recorded as not sent.
+    Failures are recorded, never retried, and end their conversation. When so many requests in a row fail that the
+    server is plainly gone, or the time for the cell is over, the rest is recorded as not sent.
 
     Args:
         target: server, model, endpoint.
@@ -87,13 +88,24 @@ async def run_load(
 
     Raises:
         SpecdeckError: a prompt does not fit the endpoint (before anything is sent).
+        ValueError: moments for conversations, whose turns are due when the last one is answered.
     """
-    salts = _salts(prompts, cache_salt, salt_repeats=salt_repeats)
-    requests = [
-        request_body(target, prompt, sampling, cache_salt=salt) for prompt, salt in zip(prompts, salts, strict=True)
+    flat, conversations = turns_of(prompts)
+    if moments is not None and len(flat) > len(prompts):
+        raise ValueError("an open loop cannot hold conversations")
+    salts = [
+        salt
+        for salt, turns in zip(_salts(prompts, cache_salt, salt_repeats=salt_repeats), conversations, strict=True)
+        for _ in turns
     ]
+    requests = [b""] * len(flat)
+    for prompt, turns in zip(prompts, conversations, strict=True):
+        requests[turns.start] = request_body(target, prompt, sampling, cache_salt=salts[turns.start])
     with Spill() as spill:
-        load = _Load(target, prompts, requests, concurrency, request_timeout_s, on_progress, moments, ramp_up_s, spill)
+        load = _Load(
+            target, sampling, flat, conversations, salts, requests, concurrency, request_timeout_s, on_progress,
+            moments, ramp_up_s, spill,
+        )  # fmt: skip
         async with Pool(target, min(concurrency, len(prompts))) as pool:
             load.encode(pool)
             with collector_paused():
@@ -140,7 +152,10 @@ def mean_in_flight(records: Sequence[RequestRecord], duration_s: float) -> float
 @dataclass
 class _Load:
     target: Target
+    sampling: Sampling
     prompts: Sequence[Prompt]
+    conversations: Sequence[range]
+    salts: Sequence[str | None]
     requests: list[bytes]
     concurrency: int
     request_timeout_s: float
@@ -152,13 +167,19 @@ class _Load:
     _next: int = 0
     _failed_in_row: int = 0
     _why_unsent: str = ""
+    _why: dict[int, str] = field(default_factory=dict)
+    _answers: dict[int, str] = field(default_factory=dict)
     _exchanges: dict[int, Exchange] = field(default_factory=dict)
     _run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+
+    def __post_init__(self) -> None:
+        self._followed = {index for turns in self.conversations for index in turns[:-1]}
 
     def encode(self, pool: Pool) -> None:
         """Make whole requests of the bodies, before anything is timed."""
         for index, body in enumerate(self.requests):
-            self.requests[index] = pool.encode(body, self._request_id(index))
+            if body:
+                self.requests[index] = pool.encode(body, self._request_id(index))
 
     def _request_id(self, index: int) -> str:
         return f"specdeck-{self._run_id}-{index}"
@@ -170,7 +191,7 @@ class _Load:
         try:
             async with asyncio.timeout(timeout_s), asyncio.TaskGroup() as group:
                 if self.moments is None:
-                    for number in range(min(self.concurrency, len(self.prompts))):
+                    for number in range(min(self.concurrency, len(self.conversations))):
                         group.create_task(self._slot(pool, number * self.ramp_up_s / self.concurrency))
                 else:
                     await self._send_when_due(pool, group, self.moments)
@@ -185,9 +206,23 @@ class _Load:
         scheduled = self.start + after_s
         if after_s and (wait := scheduled - clock()) > 0:
             await asyncio.sleep(wait)
-        while self._next < len(self.prompts) and not self._gives_up():
-            index, self._next = self._next, self._next + 1
+        while self._next < len(self.conversations) and not self._gives_up():
+            turns, self._next = self.conversations[self._next], self._next + 1
+            scheduled = await self._converse(pool, turns, scheduled)
+
+    async def _converse(self, pool: Pool, turns: range, scheduled: float) -> float:
+        """Send the turns of a conversation one after another. Returns the moment the last one ended."""
+        history, scheduled = self.prompts[turns.start], await self._one(pool, turns.start, scheduled)
+        for index in turns[1:]:
+            answer = self._answers.pop(index - 1, None)
+            if answer is None:
+                self._why.update(dict.fromkeys(range(index, turns.stop), FAILED))
+                break
+            history = continued(history, answer, self.prompts[index])
+            body = request_body(self.target, history, self.sampling, cache_salt=self.salts[index])
+            self.requests[index] = pool.encode(body, self._request_id(index))
             scheduled = await self._one(pool, index, scheduled)
+        return scheduled
 
     async def _send_when_due(self, pool: Pool, group: asyncio.TaskGroup, moments: Sequence[Moment]) -> None:
         gate = asyncio.Semaphore(self.concurrency)
@@ -230,6 +265,8 @@ class _Load:
             raise
         self.requests[index] = b""
         self._failed_in_row = self._failed_in_row + 1 if exchange.failure else 0
+        if index in self._followed and (answer := answer_text(exchange)) is not None:
+            self._answers[index] = answer
         self.spill.put(exchange)
         if self.on_progress is not None:
             self.on_progress(self.prompts[index].id)
@@ -243,7 +280,7 @@ class _Load:
         exchange = self._exchanges.pop(index, None)
         if exchange is None:
             now = clock()
-            unsent = RequestError(kind="cancelled", message=f"not sent: {self._why_unsent}")
+            unsent = RequestError(kind="cancelled", message=f"not sent: {self._why.get(index, self._why_unsent)}")
             due = now if self.moments is None else self.start + self.moments[index].due_s
             exchange = Exchange(
                 self._request_id(index), index, due, end=max(now, due), failure=unsent, stage=self._stage(index)

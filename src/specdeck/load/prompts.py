@@ -36,7 +36,8 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Prompt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One prompt: chat `messages` or a plain `prompt`, never both. `answer` is what a right reply ends with.
 
-    `max_tokens` is its own output budget, instead of the plan's.
+    `max_tokens` is its own output budget, instead of the plan's. `follow_ups` are what the user says after each answer:
+    sent only in plans with `multi_turn`.
     """
 
     id: _Label
@@ -45,6 +46,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     prompt: _NonEmpty | None = None
     answer: str | None = None
     max_tokens: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
+    follow_ups: tuple[_NonEmpty, ...] = ()
 
     @property
     def text(self) -> str:

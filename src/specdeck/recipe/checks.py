@@ -94,6 +94,10 @@ def _load(plan: Plan) -> Iterator[Problem]:
     for number, stage in enumerate(plan.stages or ()):
         if (stage.requests is None) == (stage.duration_s is None):
             yield Problem(("stages", number), "a stage has one budget", "write either requests or duration_s")
+    if plan.multi_turn and plan.endpoint != "chat":
+        yield Problem(("multi_turn",), "the completions endpoint has no turns", "write endpoint: chat")
+    if plan.multi_turn and (plan.request_rate or plan.stages or plan.trace):
+        yield Problem(("multi_turn",), "a turn is due when the last one is answered", "remove the open loop's keys")
     work = plan.workload
     if work is not None and work.groups > 1 and work.kind != "shared_prefix":
         yield Problem(("workload", "groups"), f"{work.kind} has no groups", "remove it, or write kind: shared_prefix")

@@ -62,6 +62,8 @@ class Plan(Part):
     """The arm that ratios refer to. A plan that does not measure it has no ratios."""
     prompts: Name | None = None
     """A file of bench/prompts without `.jsonl`. Absent: the recipe's."""
+    multi_turn: bool = False
+    """Send a prompt's `follow_ups` too, each after the answer to the one before, with all that was said as history."""
     workload: Workload | None = None
     """What the prompt set is made into before it is sent."""
     limit: Positive | None = None

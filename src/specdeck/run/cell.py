@@ -39,7 +39,7 @@ class CellSpec:
         shape: when requests are due; the default is a closed loop.
         trace: sha256 of the file that a trace's moments come from.
         ramp_up_s: see run_load, as salt_repeats.
-        workload: the kind of a made workload (see workloads.py).
+        workload: the kind of a made workload (see workloads.py), or `multi_turn`.
         method: the arm's speculative method; None: no drafter.
         asked_rates: see ArmInfo.
     """

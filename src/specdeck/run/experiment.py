@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from specdeck.errors import EXIT_FAILED, SpecdeckError
+from specdeck.load.conversation import turns_of
 from specdeck.recipe import canonical_sha256
 from specdeck.recipe.synthetic import is_synthetic
 from specdeck.results.schema import ArmInfo, Run
@@ -68,7 +69,7 @@ def open_store(options: Options, results: Path, *, fresh: bool, reporter: Report
         plan_sha256=canonical_sha256(options.plan),
         prompts_file=provenance.without_root(str(options.prompts_path), options.root),
         prompts_sha256=sha256_file(options.prompts_path),
-        num_prompts=len({prompt.id for prompt in options.prompts}),
+        num_prompts=len({prompt.id for prompt in turns_of(options.prompts)[0]}),
         device=recipe.hardware.device if recipe else "unknown",
         baseline_arm=options.plan.baseline if options.plan.baseline in options.arms else None,
         arms={name: _unavailable_arm(options, name) for name in options.unavailable},
@@ -110,7 +111,7 @@ async def run_experiment(
     ]
     run = await _with_self_test(run, self_test if keys else None, reporter)
     store.save_run(run)
-    reporter.begin(len(keys) * len(options.prompts))
+    reporter.begin(len(keys) * len(turns_of(options.prompts)[0]))
     try:
         for key in keys:
             if key.arm in outcome.failures:
@@ -174,7 +175,7 @@ async def _measure(
         shape=options.shape,
         trace=sha256_file(options.trace_path) if options.trace_path else None,
         ramp_up_s=plan.ramp_up_s,
-        workload=plan.workload.kind if plan.workload else None,
+        workload="multi_turn" if plan.multi_turn else plan.workload.kind if plan.workload else None,
         salt_repeats=plan.repeat_prompts and plan.cache_policy == "cold",
         method=info.method,
         num_speculative_tokens=info.num_speculative_tokens,

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from specdeck.errors import SpecdeckError
 from specdeck.load import workloads
+from specdeck.load.conversation import first_turn
 from specdeck.load.hub import PREFIX, hub_file
 from specdeck.load.prompts import Prompt, load_prompts
 from specdeck.recipe import Plan, Recipe, canonical_sha256, load_plan, load_recipe
@@ -157,7 +158,8 @@ def resolve(
     prompts_name = prompts or plan.prompts or (recipe.prompts if recipe else None) or DEFAULT_PROMPTS
     warmup_name = (recipe.warmup_prompts if recipe else None) or DEFAULT_WARMUP
     prompts_path, warmup_path = prompt_file(root, prompts_name), prompt_file(root, warmup_name)
-    loaded, warmup = load_prompts(prompts_path), load_prompts(warmup_path)
+    loaded = [prompt if plan.multi_turn else first_turn(prompt) for prompt in load_prompts(prompts_path)]
+    warmup = [first_turn(prompt) for prompt in load_prompts(warmup_path)]
     if num_prompts is not None and num_prompts > len(loaded):
         raise SpecdeckError(
             f"{num_prompts} prompts asked for, the set has {len(loaded)}; sending some twice would measure the cache",

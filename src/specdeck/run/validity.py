@@ -229,7 +229,7 @@ def _asked(facts: Facts) -> Iterable[Finding]:
 
 def _cache(facts: Facts) -> Iterable[Finding]:
     hits, queries = facts.delta.prefix_cache_hits, facts.delta.prefix_cache_queries
-    if facts.cache_method is not None and hits and facts.workload != "shared_prefix":
+    if facts.cache_method is not None and hits and facts.workload not in {"shared_prefix", "multi_turn"}:
         yield warning(
             "cache_hits",
             f"{hits} of {queries} prompt tokens were prefix cache hits in a cold cell ({facts.cache_method}): its "

@@ -108,3 +108,12 @@ def test_what_does_not_fit_its_layout_is_refused_with_its_place(
         _read(tmp_path / name, data)
     assert says in str(caught.value)
     assert "Fix:" in str(caught.value)
+
+
+def test_what_the_user_says_later_is_kept_and_recorded_replies_are_not(tmp_path: Path) -> None:
+    turns = [
+        {"from": "human", "value": "one"}, {"from": "gpt", "value": "x"}, {"from": "human", "value": "two"},
+    ]  # fmt: skip
+    for record in ({"conversations": turns}, {"question_id": 1, "turns": ["one", "two"]}):
+        (prompt,) = _read(tmp_path / "a.jsonl", json.dumps(record))
+        assert (prompt.prompt, prompt.follow_ups) == ("one", ("two",))

@@ -387,3 +387,65 @@ async def test_stage_and_output_budget_of_a_request_are_sent_and_kept_with_it() 
         )  # fmt: skip
     assert [body["max_tokens"] for body in server.bodies] == [5, 6]
     assert [(record.stage, record.max_tokens) for record in outcome.records] == [(1, 5), (2, 6)]
+
+
+def _talk(name: str, *follow_ups: str) -> Prompt:
+    return Prompt(id=name, category="c", prompt=f"{name} begins", follow_ups=follow_ups)
+
+
+async def test_each_turn_carries_all_that_was_really_said_before_it() -> None:
+    async with serving(FakeServer()) as server:
+        outcome = await run_load(
+            Target(server.base_url, "tiny"), [_talk("a", "more", "and more"), _talk("b")], concurrency=1,
+            sampling=GREEDY, request_timeout_s=5, cache_salt="s",
+        )  # fmt: skip
+    said = [[(m["role"], m["content"]) for m in body["messages"]] for body in server.bodies]
+    answer = ("assistant", "abcdbcdbcdbcd")
+    assert said == [
+        [("user", "a begins")],
+        [("user", "a begins"), answer, ("user", "more")],
+        [("user", "a begins"), answer, ("user", "more"), answer, ("user", "and more")],
+        [("user", "b begins")],
+    ]
+    assert [record.prompt_id for record in outcome.records] == ["a", "a/turn-2", "a/turn-3", "b"]
+    assert all(record.error is None for record in outcome.records)
+    assert {body["cache_salt"] for body in server.bodies} == {"s"}
+    first, second, *_ = outcome.records
+    assert second.scheduled_s == first.end_s, "a turn is due when the last one has been answered"
+
+
+async def test_conversations_run_side_by_side_as_many_as_asked_for() -> None:
+    async with serving(FakeServer(delay_s=0.05)) as server:
+        outcome = await run_load(
+            Target(server.base_url, "tiny"), [_talk(name, "more") for name in "abc"], concurrency=2, sampling=GREEDY,
+            request_timeout_s=5,
+        )  # fmt: skip
+    assert server.max_in_flight == 2
+    assert [record.prompt_id for record in outcome.records] == [f"{n}{t}" for n in "abc" for t in ("", "/turn-2")]
+
+
+async def test_a_failed_turn_ends_its_conversation_and_the_others_go_on() -> None:
+    async with serving(FakeServer()) as server:
+
+        async def answer(request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+            if body["messages"][-1]["content"] == "fail":
+                return web.Response(status=500, text="broken")
+            response: web.StreamResponse = await server.stream(request, answer_events(speculative=True))
+            return response
+
+        server.answer = answer
+        outcome = await run_load(
+            Target(server.base_url, "tiny"), [_talk("a", "fail", "never"), _talk("b", "more")], concurrency=1,
+            sampling=GREEDY, request_timeout_s=5,
+        )  # fmt: skip
+    told = [record.error.message if record.error else "" for record in outcome.records]
+    assert [bool(text) for text in told] == [False, True, True, False, False]
+    assert told[2] == "not sent: an earlier turn of its conversation failed"
+
+
+async def test_an_open_loop_cannot_hold_conversations() -> None:
+    with pytest.raises(ValueError, match="open loop"):
+        await run_load(
+            Target("http://127.0.0.1:9", "m"), [_talk("a", "more")], concurrency=1, sampling=GREEDY,
+            request_timeout_s=5, moments=[Moment(0.0)],
+        )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
@@ -11,6 +11,9 @@ from specdeck.errors import SpecdeckError
 from specdeck.load.client import Target, request_body
 from specdeck.paths import repo_root
 from specdeck.run.options import goodput_limits, resolve
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 URLS = ["http://127.0.0.1:1"]
 
@@ -95,3 +98,20 @@ def test_a_hub_data_set_needs_a_commit_and_a_file_that_can_be_read() -> None:
     for wrong in ("hf:o/n@main:a.jsonl", "hf:o/n:a.jsonl", f"hf:o/n@{commit}:a.parquet", f"hf:o/n@{commit}:../a.csv"):
         with pytest.raises(SpecdeckError, match="names no file of a data set"):
             resolve(repo_root(), recipe_name=None, plan_name="smoke", base_urls=URLS, prompts=wrong)
+
+
+def test_follow_ups_are_sent_only_by_a_plan_with_turns_and_only_in_a_closed_chat(tmp_path: Path) -> None:
+    path = tmp_path / "talk.jsonl"
+    path.write_text('{"id": "t", "category": "c", "prompt": "one", "follow_ups": ["two"]}\n')
+
+    def prompts(**changes: Any) -> list[tuple[str, ...]]:
+        options = resolve(
+            repo_root(), recipe_name=None, plan_name="smoke", base_urls=URLS, prompts=str(path), changes=changes
+        )
+        return [prompt.follow_ups for prompt in options.prompts]
+
+    assert prompts() == [()]
+    assert prompts(multi_turn=True) == [("two",)]
+    for wrong in ({"endpoint": "completions"}, {"request_rate": 1.0}):
+        with pytest.raises(SpecdeckError, match="plan key multi_turn"):
+            prompts(multi_turn=True, **wrong)
