@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -78,7 +79,8 @@ def _read_all(run_dir: Path, cells: Sequence[Cell]) -> dict[tuple[str, str], Req
     if size < PARALLEL_BYTES or workers < 2:
         reduced = [reduce_(cell) for cell in cells]
     else:
-        with ProcessPoolExecutor(workers) as pool:
+        # Not by fork: a report at the end of a bench is made beside threads whose locks a forked child would inherit.
+        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
             reduced = list(pool.map(reduce_, cells))
     return {
         (cell.arm, cell.cell_id): found
