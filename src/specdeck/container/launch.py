@@ -143,7 +143,10 @@ def check_image(image: Image, recipe: Recipe, root: Path, *, force: bool, say: C
         wrong = [f"it has no manifest, so nothing shows that it carries {', '.join(recipe.engine.patches)}"]
         wrong = wrong if recipe.engine.patches else []
     else:
-        wrong = mismatches(manifest, recipe, _hashes(root, {p.id: p.sha256 for p in manifest.patches}))
+        from specdeck.image.series import current_diffs, load_series  # noqa: PLC0415 - only images with a manifest need it
+
+        series = load_series(root / "engines" / "patches")
+        wrong = mismatches(manifest, recipe, current_diffs(series, manifest))
     if not wrong:
         return
     told = "\n".join(f"  {line}" for line in wrong)
@@ -157,15 +160,3 @@ def check_image(image: Image, recipe: Recipe, root: Path, *, force: bool, say: C
         fix=f"specdeck image build {recipe.name}, or another image with --image (--force starts it all the same)",
         exit_code=EXIT_FAILED,
     )
-
-
-def _hashes(root: Path, carried: dict[str, str]) -> dict[str, str]:
-    """Patch id to the hash of this checkout's diff: the image's own where one of the patch's diffs has it."""
-    from specdeck.image.series import load_series  # noqa: PLC0415 - only images with a manifest need it
-
-    series = load_series(root / "engines" / "patches")
-    found = {}
-    for entry in series.entries:
-        own = [diff.sha256 for diff in entry.diffs]
-        found[entry.id] = carried[entry.id] if carried.get(entry.id) in own else own[0]
-    return found

@@ -21,7 +21,7 @@ from specdeck.engine.pip_command import CommandFailed, explain, run_command
 from specdeck.errors import EXIT_FAILED, SpecdeckError
 from specdeck.image.docker_cli import Docker, pinned
 from specdeck.image.manifest import LABEL, PATH, Manifest, dump, load, mismatches
-from specdeck.image.series import Series, load_series
+from specdeck.image.series import Series, current_diffs, load_series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -180,20 +180,6 @@ def build(asked: Request, root: Path, docker: Docker, progress: Callable[[str], 
             return _labelled(docker, name, asked, series, log, progress)
         finally:
             docker.output("image", "rm", name)
-
-
-def current_diffs(series: Series, manifest: Manifest) -> dict[str, str]:
-    """Return this checkout's diff (SHA-256) of each patch that an image carries, for `mismatches`.
-
-    A patch has a diff for each release; the image's is current when it is one of them.
-    """
-    found: dict[str, str] = {}
-    for patch in manifest.patches:
-        for entry in series.entries:
-            if entry.id == patch.id:
-                hashes = [diff.sha256 for diff in entry.diffs]
-                found[patch.id] = patch.sha256 if patch.sha256 in hashes else hashes[0]
-    return found
 
 
 def prepare_wheels(root: Path, device: str, progress: Callable[[str], None]) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from specdeck.image.manifest import Manifest
     from specdeck.recipe.yamlfile import KeyPath
 
 SERIES = "series.yml"
@@ -199,6 +200,20 @@ def _read(diff: Diff, here: KeyPath, folder: Path, diffs: dict[str, tuple[FileDi
             yield Problem(
                 (*here, "files", name), "`before` is null where the diff creates the file, and only there", ""
             )
+
+
+def current_diffs(series: Series, manifest: Manifest) -> dict[str, str]:
+    """Return this checkout's diff (SHA-256) of each patch that an image carries, for `mismatches`.
+
+    A patch has a diff for each release; the image's is current when it is one of them.
+    """
+    found: dict[str, str] = {}
+    for patch in manifest.patches:
+        for entry in series.entries:
+            if entry.id == patch.id:
+                hashes = [diff.sha256 for diff in entry.diffs]
+                found[patch.id] = patch.sha256 if patch.sha256 in hashes else hashes[0]
+    return found
 
 
 def public_version(text: str) -> Version:

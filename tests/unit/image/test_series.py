@@ -10,7 +10,8 @@ from packaging.version import Version
 from support.patches import DIFF, entry, series, sha
 
 from specdeck.errors import SpecdeckError
-from specdeck.image.series import load_series
+from specdeck.image.manifest import Base, Manifest, Patch
+from specdeck.image.series import current_diffs, load_series
 from specdeck.recipe import load_recipe
 from specdeck.recipe.load import list_recipes
 from specdeck.rules.areas.flash_next import CAPTURE_PATCHES
@@ -101,3 +102,16 @@ def test_each_patch_that_a_recipe_names_is_in_the_series_or_announced() -> None:
     known = {one.id for one in load_series(PATCHES).entries} | set(CAPTURE_PATCHES)
     for name in list_recipes():
         assert set(load_recipe(name).engine.patches) <= known, name
+
+
+def test_an_images_patch_is_current_when_it_is_one_of_the_checkouts_diffs(tmp_path: Path) -> None:
+    loaded = load_series(series(tmp_path))
+
+    def carries(name: str, sha256: str) -> Manifest:
+        patch = Patch(id=name, sha256=sha256, files={"vllm/one.py": "1" * 64})
+        return Manifest(vllm="0.30.0", device="cpu", base=Base(ref="b"), patches=(patch,), harness="0")
+
+    own = loaded.entries[0].diffs[0].sha256
+    assert current_diffs(loaded, carries("a-patch", own)) == {"a-patch": own}
+    assert current_diffs(loaded, carries("a-patch", "2" * 64)) == {"a-patch": own}
+    assert current_diffs(loaded, carries("dropped", own)) == {}
