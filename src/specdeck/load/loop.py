@@ -21,7 +21,7 @@ from specdeck.load.wire import clock
 from specdeck.results.schema import RequestError, RequestRecord, Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from specdeck.load.prompts import Prompt
     from specdeck.load.stages import Moment
@@ -60,6 +60,8 @@ async def run_load(
     cell_timeout_s: float | None = None,
     cache_salt: str | None = None,
     salt_repeats: bool = False,
+    salts: Sequence[str | None] | None = None,
+    start_when: Callable[[], Awaitable[float]] | None = None,
     on_record: Callable[[RequestRecord], None] | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> LoadOutcome:
@@ -83,6 +85,8 @@ async def run_load(
         cell_timeout_s: limit of the whole load.
         cache_salt: sent with every request, so that no other load's prefix cache can be hit.
         salt_repeats: give each repetition of a prompt a salt of its own: it does not find the first one's cache.
+        salts: one a prompt, instead of what the two before say.
+        start_when: asked when all is ready for the moment that the clock starts from (see workers.py).
         on_record: called with each record, after the load.
         on_progress: called with the prompt's id at each request's end, while others are timed: keep it short.
 
@@ -93,17 +97,19 @@ async def run_load(
     flat, conversations = turns_of(prompts)
     if moments is not None and len(flat) > len(prompts):
         raise ValueError("an open loop cannot hold conversations")
-    salts = [
+    every_salt = [
         salt
-        for salt, turns in zip(_salts(prompts, cache_salt, salt_repeats=salt_repeats), conversations, strict=True)
+        for salt, turns in zip(
+            salts or salts_of(prompts, cache_salt, salt_repeats=salt_repeats), conversations, strict=True
+        )
         for _ in turns
     ]
     requests = [b""] * len(flat)
     for prompt, turns in zip(prompts, conversations, strict=True):
-        requests[turns.start] = request_body(target, prompt, sampling, cache_salt=salts[turns.start])
+        requests[turns.start] = request_body(target, prompt, sampling, cache_salt=every_salt[turns.start])
     with Spill() as spill:
         load = _Load(
-            target, sampling, flat, conversations, salts, requests, concurrency, request_timeout_s, on_progress,
+            target, sampling, flat, conversations, every_salt, requests, concurrency, request_timeout_s, on_progress,
             moments, ramp_up_s, spill,
         )  # fmt: skip
         async with Pool(target, min(concurrency, len(prompts))) as pool:
@@ -111,7 +117,8 @@ async def run_load(
             with collector_paused():
                 async with LagSampler() as lag:
                     cpu = time.process_time()
-                    load.start = clock()
+                    load.start = clock() if start_when is None else await start_when()
+                    await asyncio.sleep(max(0.0, load.start - clock()))
                     await load.run(pool, cell_timeout_s)
                     cpu = time.process_time() - cpu
         records = load.finish()
@@ -129,7 +136,7 @@ async def run_load(
     )
 
 
-def _salts(prompts: Sequence[Prompt], salt: str | None, *, salt_repeats: bool) -> list[str | None]:
+def salts_of(prompts: Sequence[Prompt], salt: str | None, *, salt_repeats: bool) -> list[str | None]:
     """The cache salt of each request; a repeated prompt's is numbered."""
     if not salt_repeats:
         return [salt] * len(prompts)

@@ -62,6 +62,8 @@ class Plan(Part):
     """The arm that ratios refer to. A plan that does not measure it has no ratios."""
     prompts: Name | None = None
     """A file of bench/prompts without `.jsonl`. Absent: the recipe's."""
+    workers: Literal["auto"] | Annotated[int, Field(ge=1, le=256)] = 1
+    """Processes that send the load. `auto`: one for each 256 requests in flight, leaving one core to the rest."""
     multi_turn: bool = False
     """Send a prompt's `follow_ups` too, each after the answer to the one before, with all that was said as history."""
     workload: Workload | None = None

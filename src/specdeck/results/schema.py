@@ -156,6 +156,7 @@ class ClientHealth(Strict, frozen=True, kw_only=True):
     """Whether the client could have been the limit.
 
     `queue_p99_ms`: from when a request was due to when it was sent. `sent_rate`: requests a second, open loop only.
+    `workers`: processes that sent the load; the lag is the worst one's.
     `ttft_mean_ms` is from sent to the first token here, `server_ttft_mean_ms` the server's own histogram's mean over
     the same requests; both None where a request failed or the server counted others too.
     """
@@ -167,6 +168,7 @@ class ClientHealth(Strict, frozen=True, kw_only=True):
     sent_rate: float | None = None
     ttft_mean_ms: float | None = None
     server_ttft_mean_ms: float | None = None
+    workers: int = 1
 
 
 class Cell(Strict, frozen=True, kw_only=True):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from specdeck.load.arrivals import queue_time_p99_ms, sent_rate
 from specdeck.load.loop import run_load
+from specdeck.load.workers import run_workers
 from specdeck.results.schema import Cell, ClientHealth, CounterDelta, Finding, LoadStage, RequestRecord, Sampling
 from specdeck.run.cache import prepare_cache
 from specdeck.run.idle import IDLE_TIMEOUT_S, Settled, read_metrics, wait_idle
@@ -40,6 +42,7 @@ class CellSpec:
         trace: sha256 of the file that a trace's moments come from.
         ramp_up_s: see run_load, as salt_repeats.
         workload: the kind of a made workload (see workloads.py), or `multi_turn`.
+        workers: processes that send the load.
         method: the arm's speculative method; None: no drafter.
         asked_rates: see ArmInfo.
     """
@@ -59,6 +62,7 @@ class CellSpec:
     ramp_up_s: float | None = None
     salt_repeats: bool = False
     workload: str | None = None
+    workers: int = 1
     request_timeout_s: float = 300.0
     cell_timeout_s: float = 3600.0
     idle_timeout_s: float = IDLE_TIMEOUT_S
@@ -106,7 +110,7 @@ async def measure_cell(
     started_at = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
     own_gpus = gpus is None and await asyncio.to_thread(is_this_host, target.root_url)
     with HostSampler(gpus=gpus, own_gpus=own_gpus) as host:
-        load = await run_load(
+        load = await (run_load if spec.workers == 1 else partial(run_workers, spec.workers))(
             target,
             prompts,
             concurrency=spec.concurrency,
@@ -145,7 +149,7 @@ async def measure_cell(
                 gpus=use.gpus,
                 ttft_mean_ms=ttft,
                 server_ttft_mean_ms=server_ttft,
-                client_chunks_per_s=spec.client_chunks_per_s,
+                client_chunks_per_s=spec.workers * spec.client_chunks_per_s if spec.client_chunks_per_s else None,
                 workload=spec.workload,
                 duration_s=load.duration_s,
                 concurrency=None if spec.ramp_up_s else spec.concurrency,
@@ -175,6 +179,7 @@ async def measure_cell(
             loop_lag_p99_ms=load.loop_lag_p99_ms,
             requested_concurrency=spec.concurrency,
             mean_in_flight=load.mean_in_flight,
+            workers=spec.workers,
             queue_p99_ms=queue_p99_ms,
             sent_rate=rate if moments else None,
             ttft_mean_ms=ttft,

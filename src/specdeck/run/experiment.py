@@ -10,6 +10,7 @@ import msgspec
 
 from specdeck.errors import EXIT_FAILED, SpecdeckError
 from specdeck.load.conversation import turns_of
+from specdeck.load.workers import worker_count
 from specdeck.recipe import canonical_sha256
 from specdeck.recipe.synthetic import is_synthetic
 from specdeck.results.schema import ArmInfo, Run
@@ -175,6 +176,7 @@ async def _measure(
         shape=options.shape,
         trace=sha256_file(options.trace_path) if options.trace_path else None,
         ramp_up_s=plan.ramp_up_s,
+        workers=worker_count(plan.workers, min(key.concurrency, len(options.prompts))),
         workload="multi_turn" if plan.multi_turn else plan.workload.kind if plan.workload else None,
         salt_repeats=plan.repeat_prompts and plan.cache_policy == "cold",
         method=info.method,

@@ -262,6 +262,15 @@ async def test_a_series_that_stands_twice_is_damage_and_not_a_sum() -> None:
         assert _codes(await _measure(server)) == {"metrics_damaged": "invalid"}
 
 
+async def test_a_cell_by_two_processes_is_as_sound_as_one_by_one() -> None:
+    async with serving(FakeServer()) as server:
+        measured = await _measure(server, workers=2)
+    assert _codes(measured) == {}
+    assert measured.cell.client.workers == 2
+    assert [record.prompt_id for record in measured.records] == [prompt.id for prompt in PROMPTS]
+    assert measured.cell.counters.requests_success == len(PROMPTS)
+
+
 async def test_a_measured_cell_goes_through_the_store_unchanged(tmp_path: Path) -> None:
     from support.runs import run  # noqa: PLC0415
 

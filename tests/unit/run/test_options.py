@@ -57,6 +57,8 @@ def test_every_sampling_parameter_reaches_the_requests() -> None:
         ({"top_p": 0.0}, "top_p"),
         ({"enable_thinking": True, "endpoint": "completions"}, "enable_thinking"),
         ({"goodput": {}}, "goodput"),
+        ({"workers": "many"}, "workers"),
+        ({"workers": 0}, "workers"),
     ],
 )
 def test_a_change_that_the_plan_does_not_allow_is_refused_with_its_key(changes: dict[str, Any], told: str) -> None:
