@@ -62,10 +62,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 def worker_count(wanted: int | Literal["auto"], concurrency: int, cores: int | None = None) -> int:
     """How many processes: at most one a stream. `auto`: one for each 256 streams, leaving one core to the rest."""
-    count = wanted
-    if count == "auto":
-        free = max(1, (cores or len(os.sched_getaffinity(0))) - 1)
-        count = min(free, -(-concurrency // STREAMS_PER_WORKER))
+    free = max(1, (cores or len(os.sched_getaffinity(0))) - 1)
+    count = wanted if isinstance(wanted, int) else min(free, -(-concurrency // STREAMS_PER_WORKER))
     return max(1, min(count, concurrency))
 
 
