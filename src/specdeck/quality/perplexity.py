@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from specdeck.quality.asking import AskError, gather
+from specdeck.quality.check import BASELINE, NOT_APPLICABLE
 from specdeck.quality.texts import load_documents
 from specdeck.results.quality import CheckResult
 from specdeck.results.schema import Strict
@@ -133,18 +134,21 @@ class Perplexity:
             problems += said
         recorded = recipe.expect.perplexity.get(seen.texts) if recipe else None
         if recorded is not None:
-            # A quick check scores a part of the texts, for which nothing is recorded.
+            # A quick check scores a part of the texts: what that part is by chance is what its interval covers.
             whole = details["tokens"] == recorded.tokens
-            details["recorded"] = {"value": recorded.value, "source": recorded.source, "comparable": whole}
-            reference = recorded.value if reference is None and whole else reference
-            if whole and abs(value / recorded.value - 1) > recorded.tolerance:
+            comparable = whole or interval is not None
+            details["recorded"] = {"value": recorded.value, "source": recorded.source, "whole": whole}
+            reference = recorded.value if reference is None and comparable else reference
+            off = abs(value / recorded.value - 1) if whole else (interval.lo if interval else 0) / recorded.value - 1
+            if off > recorded.tolerance:
                 problems.append(
                     f"perplexity of {seen.texts} is {value:.4g}; recorded for this checkpoint is {recorded.value:.4g} "
                     f"± {100 * recorded.tolerance:g} %: damaged or other weights, another quantization, or kernels "
                     "that compute something else. Fix: verify the checkpoint's hashes, then run the arm none again"
                 )
         if reference is None:
-            details["note"] = "nothing to hold it against: no arm none in this run and no recorded value"
+            details["note"] = "nothing to hold it against: no other arm none in this run and no recorded value"
+            details |= {NOT_APPLICABLE: True} if arm == BASELINE else {}
         return CheckResult(
             check=self.name,
             arm=arm,

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 CHECKS = {
     "perplexity": "perplexity.Perplexity",
     "acceptance": "acceptance.Acceptance",
+    "functions": "functions.Functions",
     "divergence": "divergence.Divergence",
     "shared_prefix": "shared_prefix.SharedPrefix",
 }
-SMOKE = ("perplexity", "acceptance", "divergence", "shared_prefix")
+SMOKE = ("perplexity", "acceptance", "functions", "divergence", "shared_prefix")
 """What `specdeck smoke` makes."""
 
 

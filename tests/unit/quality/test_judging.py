@@ -79,12 +79,21 @@ def test_without_a_baseline_and_a_recorded_value_nothing_is_decided() -> None:
     assert "nothing to hold it against" in (result.reason or "")
 
 
-def test_a_part_of_the_texts_is_not_held_to_the_value_of_all_of_them(recipe: Recipe) -> None:
-    seen = scored(1.5)
-    part = perplexity.Seen(texts="tiny-next", chunks=seen.chunks[:12], again=(), together=())
-    result = perplexity.Perplexity().judge("none", part, None, recipe)
-    assert result.verdict == "unmeasurable"
-    assert result.details["recorded"]["comparable"] is False
+def test_a_part_of_the_texts_is_held_to_the_recorded_value_with_what_chance_makes_of_it(recipe: Recipe) -> None:
+    def judged(factor: float, n: int) -> str:
+        part = perplexity.Seen(texts="tiny-next", chunks=scored(factor).chunks[:n], again=(), together=())
+        result = perplexity.Perplexity().judge("none", part, None, recipe)
+        assert result.details["recorded"]["whole"] is False
+        return result.verdict
+
+    assert judged(1.0, 12) == "pass"
+    assert judged(1.5, 12) == "fail"
+    assert judged(1.5, 3) == "unmeasurable"
+
+
+def test_the_baseline_of_a_checkpoint_without_a_recorded_value_is_no_failure() -> None:
+    result = perplexity.Perplexity().judge("none", scored(), None, None)
+    assert (result.verdict, result.details["not_applicable"]) == ("unmeasurable", True)
 
 
 def test_texts_cut_into_other_tokens_are_not_compared(recipe: Recipe) -> None:
