@@ -94,7 +94,8 @@ def bench(
 
     from specdeck.paths import repo_root  # noqa: PLC0415
     from specdeck.run.experiment import open_store  # noqa: PLC0415
-    from specdeck.run.options import goodput_limits, resolve  # noqa: PLC0415
+    from specdeck.run.options import resolve  # noqa: PLC0415
+    from specdeck.run.plan_changes import goodput_limits, workers_wanted  # noqa: PLC0415
     from specdeck.run.progress import ConsoleReporter  # noqa: PLC0415
     from specdeck.telemetry.dcgm import open_exporter  # noqa: PLC0415
 
@@ -115,7 +116,7 @@ def bench(
             "trace": trace,
             "concurrency": list(dict.fromkeys(max_concurrency)) or None,
             "limit": num_prompts,
-            "workers": int(workers) if workers is not None and workers.isdecimal() else workers,
+            "workers": workers_wanted(workers),
             "max_tokens": output_len,
             "temperature": temperature,
             "top_p": top_p,

@@ -66,7 +66,7 @@ def open_store(options: Options, results: Path, *, fresh: bool, reporter: Report
         recipe=recipe.model_dump(mode="json", exclude_none=True) if recipe else {},
         recipe_sha256=canonical_sha256(recipe) if recipe else "",
         plan_name=options.plan.name,
-        plan=options.plan.model_dump(mode="json", exclude_none=True),
+        plan=_shown_plan(options),
         plan_sha256=canonical_sha256(options.plan),
         prompts_file=provenance.without_root(str(options.prompts_path), options.root),
         prompts_sha256=sha256_file(options.prompts_path),
@@ -205,6 +205,14 @@ async def _measure(
     outcome.measured += 1
     outcome.invalid += measured.cell.status == "invalid"
     reporter.line(_cell_line(label, measured.cell.duration_s, measured.records, measured.cell.findings))
+
+
+def _shown_plan(options: Options) -> dict[str, Any]:
+    """The plan as results keep it: a trace's path without the folders of whoever measured."""
+    shown: dict[str, Any] = options.plan.model_dump(mode="json", exclude_none=True)
+    if options.plan.trace is not None:
+        shown["trace"] = provenance.without_root(options.plan.trace, options.root)
+    return shown
 
 
 def _unavailable_arm(options: Options, name: str) -> ArmInfo:

@@ -7,21 +7,15 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from specdeck.errors import SpecdeckError
 from specdeck.load import workloads
 from specdeck.load.conversation import first_turn
 from specdeck.load.hub import PREFIX, hub_file
 from specdeck.load.prompts import Prompt, load_prompts
 from specdeck.recipe import Plan, Recipe, canonical_sha256, load_plan, load_recipe
-from specdeck.recipe.checks import check_plan
-from specdeck.recipe.load import parse_plan, plain
-from specdeck.recipe.plan import Goodput
-from specdeck.recipe.problems import from_validation
 from specdeck.recipe.synthetic import parse_acceptance, parse_lengths, with_lengths, with_synthetic
-from specdeck.recipe.yamlfile import dotted
 from specdeck.results.schema import SCHEMA_VERSION, Sampling
+from specdeck.run.plan_changes import changed_plan
 from specdeck.run.shape import Shape, one_a_request, shape_of
 
 if TYPE_CHECKING:
@@ -265,50 +259,6 @@ def prompt_file(root: Path, name: str) -> Path:
 def sha256_file(path: Path) -> str:
     """Sha256 of a file's bytes, hex."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def goodput_limits(words: Sequence[str]) -> dict[str, float] | None:
-    """Read `ttft:200`, `tpot:50`, `e2el:3000` (milliseconds) as `vllm bench serve --goodput` spells them.
-
-    Raises:
-        SpecdeckError: another form, an unknown key, or one that is given twice.
-    """
-    limits: dict[str, float] = {}
-    for word in words:
-        key, _, value = word.partition(":")
-        try:
-            number = float(value)
-        except ValueError:
-            number = 0.0
-        if key not in Goodput.model_fields or key in limits or not 0 < number < float("inf"):
-            raise SpecdeckError(
-                f"{word!r} is no limit of a good request",
-                where="--goodput",
-                fix="--goodput ttft:200 --goodput tpot:50 (keys ttft, tpot, e2el, each once; milliseconds above 0)",
-            )
-        limits[key] = number
-    return limits or None
-
-
-def changed_plan(plan: Plan, changes: Mapping[str, Any]) -> Plan:
-    """The plan with what the command line says instead; None leaves a key as it is.
-
-    Raises:
-        SpecdeckError: the changed plan contradicts itself, or a value is out of bounds.
-    """
-    wanted = {key: value for key, value in changes.items() if value is not None}
-    if not wanted:
-        return plan
-    try:
-        made = parse_plan({**plain(plan), **wanted})
-    except ValidationError as error:
-        problems = from_validation(error, Plan)
-    else:
-        problems = check_plan(made)
-        if not problems:
-            return made
-    first = problems[0]
-    raise SpecdeckError(first.what, where=f"the command line, plan key {dotted(first.path)}", fix=first.fix)
 
 
 def _attached(base_urls: Sequence[str], arms: Sequence[str]) -> dict[str, str]:

@@ -10,7 +10,8 @@ import pytest
 from specdeck.errors import SpecdeckError
 from specdeck.load.client import Target, request_body
 from specdeck.paths import repo_root
-from specdeck.run.options import goodput_limits, resolve
+from specdeck.run.options import resolve
+from specdeck.run.plan_changes import goodput_limits, workers_wanted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,3 +118,10 @@ def test_follow_ups_are_sent_only_by_a_plan_with_turns_and_only_in_a_closed_chat
     for wrong in ({"endpoint": "completions"}, {"request_rate": 1.0}):
         with pytest.raises(SpecdeckError, match="plan key multi_turn"):
             prompts(multi_turn=True, **wrong)
+
+
+def test_processes_are_auto_or_a_number_and_anything_else_says_so() -> None:
+    assert [workers_wanted(word) for word in (None, "auto", "1", "256")] == [None, "auto", 1, 256]
+    for wrong in ("many", "0", "257", "-1", "1.5", "", "٣"):
+        with pytest.raises(SpecdeckError, match="no number of processes"):
+            workers_wanted(wrong)
