@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from specdeck.container.launch import Asked
     from specdeck.results.store import RunStore
     from specdeck.run.experiment import Outcome
     from specdeck.run.options import Options
@@ -81,6 +82,12 @@ def bench(
         None, help="DCGM exporter of the server's host, read for GPU figures instead of this host's driver."
     ),
     allow: list[str] = typer.Option([], metavar="ID", help="Start although this rule finds an error. Repeatable."),
+    runtime: str = typer.Option(None, help="Override the recipe's runtime: docker or local."),
+    image: str = typer.Option(None, help="Container: image with vLLM [default: the recipe's engine.image]."),
+    gpus: str = typer.Option(None, help="Container: GPUs by index or UUID, comma-separated [default: the first ones]."),
+    force: bool = typer.Option(
+        False, "--force", help="Container: start although a GPU is in use or the image is not the recipe's."
+    ),
 ) -> None:
     """Measure the arms of RECIPE by a plan, print the tables, and write results/measured/RUN/.
 
@@ -92,6 +99,7 @@ def bench(
     import uvloop  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
 
+    from specdeck.container.launch import Asked  # noqa: PLC0415
     from specdeck.paths import repo_root  # noqa: PLC0415
     from specdeck.run.experiment import open_store  # noqa: PLC0415
     from specdeck.run.options import resolve  # noqa: PLC0415
@@ -130,17 +138,22 @@ def bench(
         draft_lengths=num_speculative_tokens,
         synthetic=synthetic_acceptance,
     )
+    asked = Asked(image=image, gpus=gpus, force=force)
+    options = _placed(options, runtime, asked)
+    contained = not options.attached and options.recipe is not None and options.recipe.engine.runtime == "docker"
     # Wrong text is what was asked for, and the run says so everywhere.
     _rules(options, recipe, allow, expected=["synthetic-rejection"] if synthetic_acceptance else [])
     exporter = open_exporter(telemetry_url) if telemetry_url else None
     console = Console()
     with ConsoleReporter(console) as reporter:
         reporter.line(f"{options.recipe_name}: arms {', '.join(options.arms)}; plan {options.plan.name}")
-        engine_python = None if options.attached else _engine(options, reporter)
+        engine_python = None if options.attached or contained else _engine(options, reporter)
         store = open_store(options, _results(results, root), fresh=fresh, reporter=reporter)
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                outcome = runner.run(_supervised(options, store, engine_python, reporter, exporter))
+                outcome = runner.run(
+                    _supervised(options, store, engine_python, reporter, exporter, asked if contained else None)
+                )
         except (KeyboardInterrupt, asyncio.CancelledError) as stop:
             raise _interrupted(store, root) from stop
     raise typer.Exit(_report(store, outcome, console))
@@ -183,13 +196,18 @@ def _results(named: Path | None, root: Path) -> Path:
 
 
 async def _supervised(
-    options: Options, store: RunStore, python: Path | None, reporter: Reporter, gpus: GpuSource | None
+    options: Options,
+    store: RunStore,
+    python: Path | None,
+    reporter: Reporter,
+    gpus: GpuSource | None,
+    asked: Asked | None,
 ) -> Outcome:
     from specdeck.run.experiment import run_experiment  # noqa: PLC0415
     from specdeck.run.selftest import self_test  # noqa: PLC0415
 
     stop_on_signals()
-    servers = servers_for(options, store, python, reporter)
+    servers = servers_for(options, store, python, reporter, asked=asked)
     return await run_experiment(options, store, servers, reporter, gpus=gpus, self_test=self_test)
 
 
@@ -205,14 +223,30 @@ def stop_on_signals() -> None:
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
-def servers_for(options: Options, store: RunStore, python: Path | None, reporter: Reporter) -> Servers:
-    """Return where arms' servers come from: running ones where URLs were given, else started with `python`."""
+def servers_for(
+    options: Options, store: RunStore, python: Path | None, reporter: Reporter, *, asked: Asked | None = None
+) -> Servers:
+    """Return where arms' servers come from: containers where asked, started with `python`, or running already."""
     from specdeck.engine.attach import api_key_from_environment  # noqa: PLC0415
     from specdeck.run.servers import AttachedServers, LocalServers  # noqa: PLC0415
+    from specdeck.run.starting import containers, programs  # noqa: PLC0415
 
+    if asked is not None:
+        return LocalServers(options, store.path, containers(options, asked, reporter.line), reporter)
     if python is None:
         return AttachedServers(options, reporter, api_key_from_environment())
-    return LocalServers(options, store.path, python, reporter)
+    return LocalServers(options, store.path, programs(options, python), reporter)
+
+
+def _placed(options: Options, runtime: str | None, asked: Asked) -> Options:
+    """Put the runtime that was asked for into the recipe, as `specdeck serve` does."""
+    from dataclasses import replace  # noqa: PLC0415
+
+    from specdeck.cli.serve import with_runtime  # noqa: PLC0415
+
+    if options.recipe is None or options.attached:
+        return options
+    return replace(options, recipe=with_runtime(options.recipe, runtime, options.python, asked, detach=False))
 
 
 def _engine(options: Options, reporter: Reporter) -> Path:

@@ -54,7 +54,7 @@ def serve(
 
     root = repo_root()
     asked = Asked(image, gpus, shm_size, restart, api_key_file, hf_token_file, force=force)
-    loaded = _with_runtime(load_recipe(recipe), runtime, python, asked, detach=detach)
+    loaded = with_runtime(load_recipe(recipe), runtime, python, asked, detach=detach)
     chosen = arm or default_arm(loaded)
     known_arm(loaded, chosen)
     contained = loaded.engine.runtime == "docker"
@@ -165,7 +165,12 @@ def default_arm(recipe: Recipe) -> str:
     return next(iter(available or recipe.arms))
 
 
-def _with_runtime(recipe: Recipe, runtime: str | None, python: Path | None, asked: Asked, *, detach: bool) -> Recipe:
+def with_runtime(recipe: Recipe, runtime: str | None, python: Path | None, asked: Asked, *, detach: bool) -> Recipe:
+    """Return the recipe with the runtime that the command line asks for.
+
+    Raises:
+        SpecdeckError: there is no such runtime, or an option belongs to the other one.
+    """
     from specdeck.container.launch import Asked  # noqa: PLC0415
     from specdeck.errors import SpecdeckError  # noqa: PLC0415
 

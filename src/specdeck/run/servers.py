@@ -13,14 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from specdeck.engine.attach import attach
-from specdeck.engine.command import build_command
-from specdeck.engine.local import start_local
-from specdeck.engine.ports import free_port
 from specdeck.engine.readiness import Expectation, prove_ready
 from specdeck.errors import EXIT_FAILED, SpecdeckError
 from specdeck.load.client import Target
 from specdeck.load.warmup import warm_up
-from specdeck.overlay.recipes import folders_for
 from specdeck.recipe.synthetic import asked_rates
 from specdeck.results.schema import ArmInfo
 from specdeck.run.provenance import public_environment, without_root
@@ -32,6 +28,7 @@ if TYPE_CHECKING:
     from specdeck.engine.runtime import Server
     from specdeck.run.options import Options
     from specdeck.run.progress import Reporter
+    from specdeck.run.starting import Start
 
 
 UNKNOWN_METHOD = "unknown"
@@ -59,10 +56,10 @@ class Servers(Protocol):
 class LocalServers:
     """Servers started from a recipe on this machine."""
 
-    def __init__(self, options: Options, run_dir: Path, python: Path, reporter: Reporter) -> None:
+    def __init__(self, options: Options, run_dir: Path, start: Start, reporter: Reporter) -> None:
         assert options.recipe is not None
         self._options, self._recipe = options, options.recipe
-        self._run_dir, self._python, self._reporter = run_dir, python, reporter
+        self._run_dir, self._starter, self._reporter = run_dir, start, reporter
         self._running: dict[str, Served] = {}
         self._rates: dict[int, tuple[float, ...]] = {}
 
@@ -99,7 +96,7 @@ class LocalServers:
             return None
         served = alive[other]
         if self._rates.get(id(served.server)) != rates:
-            await set_rates(served.server.base_url, None, rates)
+            await set_rates(served.server.base_url, served.server.api_key, rates)
             self._rates[id(served.server)] = rates
             self._reporter.line(f"{arm}: acceptance rates changed on the server of {other}")
         if arm not in alive:
@@ -108,14 +105,11 @@ class LocalServers:
         return served
 
     async def _start(self, arm: str) -> Served:
-        options, port = self._options, free_port()
-        folders = folders_for(self._recipe, arm, options.root, lambda text: self._reporter.line(f"{arm}: {text}"))
-        command = build_command(
-            self._recipe, arm, python=self._python, host="127.0.0.1", port=port, root=options.root, folders=folders
-        )
+        options = self._options
         log_path = _next_log(self._run_dir / arm)
-        self._reporter.line(f"{arm}: starting vLLM on port {port}, log {without_root(str(log_path), options.root)}")
-        server = await start_local(command, log_path, port=port)
+        self._reporter.line(f"{arm}: log {without_root(str(log_path), options.root)}")
+        started = await self._starter(arm, log_path, lambda text: self._reporter.line(f"{arm}: {text}"))
+        server = started.server
         try:
             proof = await prove_ready(
                 server,
@@ -123,7 +117,12 @@ class LocalServers:
                 timeout_s=self._recipe.engine.ready_timeout_s,
                 progress=lambda text: self._reporter.line(f"{arm}: {text}"),
             )
-            target = Target(base_url=server.base_url, model=server.served_model, endpoint=options.plan.endpoint)
+            target = Target(
+                base_url=server.base_url,
+                model=server.served_model,
+                endpoint=options.plan.endpoint,
+                api_key=server.api_key,
+            )
             await _warm(target, options, self._reporter, arm)
         except BaseException:
             await server.stop()
@@ -133,8 +132,8 @@ class LocalServers:
             name=arm,
             method=spec.method,
             num_speculative_tokens=spec.num_speculative_tokens,
-            command=tuple(without_root(word, options.root) for word in command.argv),
-            env={k: without_root(v, options.root) for k, v in public_environment(command.env).items()},
+            command=tuple(without_root(word, options.root) for word in started.argv),
+            env={k: without_root(v, options.root) for k, v in public_environment(started.env).items()},
             readiness=public(proof, options.root),
             asked_rates=asked_rates(spec),
         )
