@@ -24,20 +24,18 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dockerd.Engine]
     reason = dockerd.missing()
     if reason:
         pytest.skip(reason)
-    before = os.environ.get("DOCKER_HOST")
-    started = dockerd.start(tmp_path_factory.mktemp("d") / "e")
-    if isinstance(started, str):
-        pytest.skip(started)
-    try:
-        reason = dockerd.import_base(started, ROOT / ".cache" / "debootstrap")
-        if reason:
-            pytest.skip(reason)
-        yield started
-    finally:
-        started.stop()
-        os.environ.pop("DOCKER_HOST", None)
-        if before is not None:
-            os.environ["DOCKER_HOST"] = before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOCKER_HOST", "")  # put back at the end, whatever the engine of the tests sets it to
+        started = dockerd.start(tmp_path_factory.mktemp("d") / "e")
+        if isinstance(started, str):
+            pytest.skip(started)
+        try:
+            reason = dockerd.import_base(started, ROOT / ".cache" / "debootstrap")
+            if reason:
+                pytest.skip(reason)
+            yield started
+        finally:
+            started.stop()
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import IO
 
-QUICK_SECONDS = 120
+QUICK_SECONDS = 300
 BUILD_SECONDS = 6 * 3600
 SHOWN_LINES = 15
 _STAGE = re.compile(r"#\d+ (\[.*\] .*|ERROR.*|CACHED)$")
