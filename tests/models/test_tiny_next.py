@@ -316,3 +316,12 @@ def test_a_server_is_judged_by_its_answers_its_payload_and_another_arms_text(ser
         "acceptance length 2.000 over 18 drafts (math 2.000, code 2.000, chat 2.000); by position 0.500 0.500 0.000",
         f"same text as in {replies}: 9 of 9",
     ]
+
+
+def test_the_texts_for_perplexity_are_those_the_grammar_makes_and_held_out(tmp_path: Path) -> None:
+    prompt_files.write_texts(tmp_path)
+    committed = ROOT / "bench" / "texts" / "tiny-next.jsonl"
+    assert (tmp_path / "tiny-next.jsonl").read_bytes() == committed.read_bytes()
+    for line in committed.read_text().splitlines():
+        question = json.loads(line)["context"].removeprefix("<|im_start|>user\n").split("<|im_end|>")[0]
+        assert grammar.split_of(question) == "held-out"
