@@ -19,6 +19,28 @@ RATES = (0.9, 0.5, 0.2)
 
 
 @pytest.mark.timeout(400)
+def test_a_shape_without_weights_is_served_and_its_steps_are_timed(tmp_path: Path) -> None:
+    words = ["bench", "tiny-next-cpu", "--plan", "smoke", "--arm", "none", "--arm", "mtp", "--results", str(tmp_path)]
+    words += ["--dummy-weights", "--synthetic-acceptance", "2", "--num-prompts", "6", "--output-len", "32"]
+    done = subprocess.run(
+        [sys.executable, "-m", "specdeck", *words], check=False, capture_output=True, text=True, timeout=380
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert "Acceptance length at which a drafter breaks even" in done.stdout
+    (folder,) = tmp_path.iterdir()
+    store = RunStore.open(folder)
+    run = store.run()
+    assert run.acceptance_kind == "synthetic"
+    for info in run.arms.values():
+        command = " ".join(info.command)
+        assert "--load-format dummy" in command
+        assert ".cache/dummy/target-" in command
+    assert {cell.status for cell, _ in store.cells()} == {"ok"}
+    lengths = {cell.arm: sum(cell.counters.accepted_per_pos or ()) for cell, _ in store.cells()}
+    assert lengths["mtp"] > 0
+
+
+@pytest.mark.timeout(400)
 def test_two_acceptances_on_one_server_are_realised_and_no_gate_takes_them(tmp_path: Path) -> None:
     words = ["bench", "tiny-next-cpu", "--plan", "smoke", "--arm", "dflash2", "--results", str(tmp_path)]
     words += ["--num-speculative-tokens", "dflash2=3", "--num-prompts", "8", "--output-len", "64"]

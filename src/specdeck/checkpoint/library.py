@@ -37,6 +37,8 @@ class KnownModel(Part):
     """Bytes of all weights."""
     part_bytes: dict[str, Bytes] = Field(default_factory=dict)
     """Bytes of parts: `mtp`, `vision`, `codebooks`, `ngram`."""
+    dummy: dict[str, JsonValue] | None = None
+    """Keys of config.json that serving the shape with dummy weights needs and that nobody published: assumed."""
     sources: dict[str, Annotated[str, StringConstraints(min_length=3)]]
     """Where each value was published: dotted key, or the key above it, to public reference."""
     shown: str = ""

@@ -75,6 +75,9 @@ def bench(
         help="Accept drafts at this length (4.08, geometric:4.08) or these rates (0.8,0.6,…) whatever they say; "
         "for step times (repeatable).",
     ),
+    dummy_weights: bool = typer.Option(
+        False, "--dummy-weights", help="Serve made-up weights in the checkpoints' shape; with --synthetic-acceptance."
+    ),
     python: Path | None = typer.Option(None, help="Python that has vLLM, for recipes without a managed environment."),
     results: Path | None = typer.Option(None, help="Folder that gets the run [default: results/measured]."),
     fresh: bool = typer.Option(False, "--fresh", help="Start a new run even where an unfinished one could continue."),
@@ -137,12 +140,13 @@ def bench(
         },
         draft_lengths=num_speculative_tokens,
         synthetic=synthetic_acceptance,
+        dummy_weights=dummy_weights,
     )
     asked = Asked(image=image, gpus=gpus, force=force)
     options = _placed(options, runtime, asked)
     contained = not options.attached and options.recipe is not None and options.recipe.engine.runtime == "docker"
     # Wrong text is what was asked for, and the run says so everywhere.
-    _rules(options, recipe, allow, expected=["synthetic-rejection"] if synthetic_acceptance else [])
+    _rules(options, recipe, allow, expected=["synthetic-rejection", "dummy-weights"] if synthetic_acceptance else [])
     exporter = open_exporter(telemetry_url) if telemetry_url else None
     console = Console()
     with ConsoleReporter(console) as reporter:

@@ -242,3 +242,30 @@ def _free(name: str, taken: Mapping[str, Any]) -> str:
         number += 1
         found = f"{name}-{number}"
     return found
+
+
+def with_dummy_weights(recipe: Recipe, arms: Sequence[str]) -> Recipe:
+    """Serve shapes alone: weights are made up, and what reads a tokenizer's own words is left out.
+
+    Raises:
+        SpecdeckError: one of the arms is a DFlash drafter on a CPU.
+    """
+    fused = [name for name in arms if recipe.arms[name].method == "dflash"]
+    if recipe.hardware.device == "cpu" and fused:
+        raise SpecdeckError(
+            "vLLM's CPU build cannot serve a DFlash drafter with made-up weights: it packs the drafter's projections "
+            "away before they are joined (tried with 0.32.0)",
+            where=f"--dummy-weights, arm {fused[0]}",
+            fix="measure the other arms (--arm none --arm mtp), use the real drafter (leave --dummy-weights), or a GPU",
+        )
+    serve = recipe.serve.model_copy(
+        update={
+            "extra": {**recipe.serve.extra, "load_format": "dummy"},
+            "reasoning_parser": None,
+            "tool_call_parser": None,
+            "enable_auto_tool_choice": None,
+            "chat_template": None,
+            "generation_config": "vllm",
+        }
+    )
+    return recipe.model_copy(update={"serve": serve})

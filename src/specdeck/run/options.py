@@ -13,7 +13,7 @@ from specdeck.load.conversation import first_turn
 from specdeck.load.hub import PREFIX, hub_file
 from specdeck.load.prompts import Prompt, load_prompts
 from specdeck.recipe import Plan, Recipe, canonical_sha256, load_plan, load_recipe
-from specdeck.recipe.synthetic import parse_acceptance, parse_lengths, with_lengths, with_synthetic
+from specdeck.recipe.synthetic import parse_acceptance, parse_lengths, with_dummy_weights, with_lengths, with_synthetic
 from specdeck.results.schema import SCHEMA_VERSION, Sampling
 from specdeck.run.plan_changes import changed_plan
 from specdeck.run.shape import Shape, one_a_request, shape_of
@@ -38,6 +38,7 @@ class Options:
         prompts: one a request.
         shape: when requests are due.
         trace_path: where the moments of a replayed trace come from.
+        dummy_weights: whether servers get made-up weights in the shape of the recipe's checkpoints.
     """
 
     root: Path
@@ -53,6 +54,7 @@ class Options:
     python: Path | None
     shape: Shape = field(default_factory=Shape)
     trace_path: Path | None = None
+    dummy_weights: bool = False
 
     @property
     def recipe_name(self) -> str:
@@ -103,6 +105,7 @@ def resolve(
     changes: Mapping[str, Any] | None = None,
     draft_lengths: Sequence[str] = (),
     synthetic: Sequence[str] = (),
+    dummy_weights: bool = False,
 ) -> Options:
     """Load and check everything before anything is installed, downloaded or started.
 
@@ -117,6 +120,7 @@ def resolve(
         changes: keys of the plan with other values; None leaves a key as it is.
         draft_lengths: `ARM=3,5,7`: measure a copy of the arm for each length.
         synthetic: acceptances at which drafts are accepted whatever they say (see recipe/synthetic.py).
+        dummy_weights: serve shapes alone; only with `synthetic`.
 
     Raises:
         SpecdeckError: anything unknown, mistyped or contradictory, with the nearest valid name.
@@ -126,11 +130,18 @@ def resolve(
     num_prompts = (changes or {}).get("limit")
     attached = _attached(base_urls, arms)
     chosen = tuple(attached) if attached else _arms(recipe, plan, arms)
+    if dummy_weights and not synthetic:
+        raise SpecdeckError(
+            "weights that are made up accept nothing: their figures would be no drafter's",
+            where="--dummy-weights",
+            fix="say at which acceptance: --dummy-weights --synthetic-acceptance 4",
+        )
     if draft_lengths or synthetic:
         recipe, chosen = _varied(recipe, chosen, draft_lengths, synthetic, attached=bool(attached))
         # Synthetic texts mean nothing, and so does a stop token among them.
         ends = {"ignore_eos": True} if synthetic else {}
         plan = plan.model_copy(update={"arms": chosen, **ends})
+        recipe = with_dummy_weights(recipe, chosen) if dummy_weights else recipe
     reasons = {} if attached or recipe is None else {n: str(recipe.arms[n].unavailable) for n in chosen}
     unavailable = {name: why for name, why in reasons.items() if recipe and recipe.arms[name].unavailable}
     chosen = tuple(name for name in chosen if name not in unavailable)
@@ -184,6 +195,7 @@ def resolve(
         warmup=tuple(warmup),
         attached=attached,
         python=python,
+        dummy_weights=dummy_weights,
         shape=shape,
         trace_path=trace_path,
     )

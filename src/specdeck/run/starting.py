@@ -12,7 +12,10 @@ from specdeck.engine.command import build_command
 from specdeck.engine.local import start_local
 from specdeck.engine.ports import free_port
 from specdeck.engine.runtime import Server  # noqa: TC001 - dataclasses read annotations
+from specdeck.errors import SpecdeckError
+from specdeck.overlay.dummy import dummy_folders
 from specdeck.overlay.recipes import folders_for
+from specdeck.recipe.synthetic import is_synthetic
 
 if TYPE_CHECKING:
     from specdeck.container.launch import Asked
@@ -41,7 +44,10 @@ def programs(options: Options, python: Path) -> Start:
 
     async def start(arm: str, log_path: Path, say: Say) -> Started:
         port = free_port()
-        folders = folders_for(recipe, arm, options.root, say)
+        if options.dummy_weights:
+            folders = dummy_folders(recipe, arm, options.root)
+        else:
+            folders = folders_for(recipe, arm, options.root, say)
         command = build_command(
             recipe, arm, python=python, host="127.0.0.1", port=port, root=options.root, folders=folders
         )
@@ -55,7 +61,7 @@ def containers(options: Options, asked: Asked, say: Say) -> Start:
     """Return what starts arms in containers, once engine and image are known to be there and right.
 
     Raises:
-        SpecdeckError: no engine answers, or the image is not here or not the recipe's.
+        SpecdeckError: no engine answers, the image is not here or not the recipe's, or acceptance is asked for.
     """
     from specdeck.container.docker import connect, find_image  # noqa: PLC0415 - most runs need no engine
     from specdeck.container.launch import check_image, prepare  # noqa: PLC0415
@@ -65,6 +71,12 @@ def containers(options: Options, asked: Asked, say: Say) -> Start:
 
     recipe, root = options.recipe, options.root.absolute()
     assert recipe is not None
+    if is_synthetic(recipe, options.arms):
+        raise SpecdeckError(
+            "an asked acceptance needs a program inside the server that images do not hold",
+            where="--synthetic-acceptance with a container",
+            fix="name a vLLM of this machine: --runtime local --python /path/to/environment/bin/python",
+        )
     begun: list[Server] = []
     client = connect()
     image = find_image(client, asked.options(recipe, host="127.0.0.1", port=1).image)
