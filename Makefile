@@ -38,7 +38,12 @@ bench: $(if $(BASE_URL),,$(if $(filter tiny-next-cpu,$(RECIPE)),host)) $(VENV)/.
 test: host $(VENV)/.dev ## Run all tests, those on a real vLLM included
 	@$(PY) -m specdeck engine setup
 	@.venv-engine/bin/python -m pytest -q engines/cpu/tests
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest -m "not long" $(ARGS)
+
+.PHONY: test-long
+test-long: host $(VENV)/.dev ## Run the tests that build images and damage checkpoints: many minutes, on an idle machine
+	@$(PY) -m specdeck engine setup
+	@$(PY) -m pytest -m long $(ARGS)
 
 .PHONY: lint
 lint: $(VENV)/.dev ## ruff, mypy --strict, shellcheck, yamllint, hadolint, generated files current

@@ -21,7 +21,7 @@ from specdeck.recipe import load_recipe
 if TYPE_CHECKING:
     from support.dockerd import Engine
 
-pytestmark = pytest.mark.timeout(1500)  # the first test builds the image
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]  # the first test builds the image
 FILE = "vllm/version.py"
 
 

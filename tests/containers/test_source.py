@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from support.dockerd import Engine
 
-pytestmark = pytest.mark.timeout(1500)  # the first test may build the CPU image
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]  # the first test may build the CPU image
 VERSION = "0.33.0.dev7"
 DFLASH = CONFIG.replace("['mtp']", "['mtp', 'dflash']")
 PATCHED = DFLASH.replace("LAST = True", "LAST = False")

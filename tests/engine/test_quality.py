@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from support.live import Live
 
+pytestmark = pytest.mark.long
 in_session_loop = pytest.mark.asyncio(loop_scope="session")
 ARMS = ("none", "mtp", "dflash2")
 
