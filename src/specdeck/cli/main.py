@@ -9,57 +9,18 @@ import sys
 import typer
 
 from specdeck import __version__
-from specdeck.cli import (
-    baseline,
-    bench,
-    compare,
-    compose,
-    containers,
-    engine,
-    export,
-    fetch,
-    image,
-    overlay,
-    plan,
-    quality,
-    recipe,
-    report,
-    rules,
-    serve,
-    tables,
-    tune,
-)
+from specdeck.cli.commands import CommandsOnDemand
 from specdeck.errors import EXIT_UNMEASURABLE, SpecdeckError
 
 app = typer.Typer(
     name="specdeck",
+    cls=CommandsOnDemand,
     help="Serve models with a speculative drafter on vLLM, and measure whether the drafter helps.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (
-    bench,
-    report,
-    quality,
-    compare,
-    baseline,
-    export,
-    fetch,
-    recipe,
-    rules,
-    plan,
-    overlay,
-    serve,
-    compose,
-    containers,
-    image,
-    engine,
-    tables,
-    tune,
-):
-    command.register(app)
 
 
 def _version(asked: bool) -> None:

@@ -21,7 +21,6 @@ class Part(BaseModel):
         extra="forbid",
         frozen=True,
         strict=True,
-        use_attribute_docstrings=True,
         serialize_by_alias=True,
         defer_build=True,  # sections are built as parts of the whole, not each by itself as well
     )
