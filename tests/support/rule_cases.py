@@ -275,8 +275,8 @@ CASES: dict[str, Case] = {
     "qsa-kv-format": Case(
         {"serve.kv_cache_dtype": "fp8_e5m2"}, {"serve.kv_cache_dtype": "fp8_e4m3"}, target=FLASH_NEXT
     ),
-    "flash-next-method-allowlist": Case({}, {"engine.patches": ["qwen4exp-dflash"]}, target=FLASH_NEXT),
-    "flash-next-no-capture": Case({}, {"engine.patches": ["qwen4exp-dflash"]}, target=FLASH_NEXT),
+    "flash-next-method-allowlist": Case({}, {"engine.patches": ["qwen4exp-dflash-method"]}, target=FLASH_NEXT),
+    "flash-next-no-capture": Case({}, {"engine.patches": ["qwen4exp-aux-hidden-states"]}, target=FLASH_NEXT),
     "flash-next-drafter-unconfirmed": Case({}, {"drafter": {"path": "/models/drafter"}}, target=FLASH_NEXT),
     "flash-next-pipeline": Case(
         {"hardware.gpus": 4, "serve.pipeline_parallel_size": 2}, {"serve.pipeline_parallel_size": 1}, target=FLASH_NEXT

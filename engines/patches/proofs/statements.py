@@ -28,7 +28,7 @@ def statements(tree: ast.Module, wanted: Callable[[str], bool]) -> list[ast.If]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.If) and wanted(ast.unparse(node.test))]
 
 
-def function(tree: ast.Module, name: str) -> ast.FunctionDef:
+def function(tree: ast.AST, name: str) -> ast.FunctionDef:
     """Return a function or method by name, without decorators and types; exit with 2 when there is not just one."""
     found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name]
     if len(found) != 1:
@@ -39,6 +39,26 @@ def function(tree: ast.Module, name: str) -> ast.FunctionDef:
     for argument in node.args.args:
         argument.annotation = None
     return node
+
+
+def method(tree: ast.Module, owner: str, name: str) -> ast.FunctionDef:
+    """Return a class's own method as `function` does; imports in its body are left out, as their names are given."""
+    node = function(_class(tree, owner), name)
+    node.body = [statement for statement in node.body if not isinstance(statement, ast.Import | ast.ImportFrom)]
+    return node
+
+
+def bases(tree: ast.Module, name: str) -> list[str]:
+    """Return what a class names as its bases."""
+    return [ast.unparse(base) for base in _class(tree, name).bases]
+
+
+def _class(tree: ast.Module, name: str) -> ast.ClassDef:
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name]
+    if len(found) != 1:
+        print(f"there are {len(found)} classes named {name}")
+        sys.exit(2)
+    return found[0]
 
 
 def run(body: list[ast.stmt], names: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Kind = Literal["full", "state", "sliding", "ring"]
+QSA_RING_PATCH = "qwen4exp-qsa-ring"
+"""Patch of engines/patches that widens the QSA ring instead of asking for another attention block."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,15 @@ def smallest_qsa_block(automatic: int, ratio: int, draft_tokens: int) -> int:
     """Return the smallest block size ≥ the automatic one that is a multiple of 16 and of the ring's capacity."""
     step = lcm(16, qsa_ring_capacity(ratio, draft_tokens))
     return step * ceil_div(automatic, step)
+
+
+def narrowest_qsa_ring(ratio: int, draft_tokens: int, block: int) -> int | None:
+    """Return the ring that the patch QSA_RING_PATCH takes, tokens; None when the block is smaller than what it holds.
+
+    It is the smallest multiple of the ratio that holds ratio + n tokens and divides the attention block.
+    """
+    fits = range(qsa_ring_capacity(ratio, draft_tokens), block + 1, ratio)
+    return next((capacity for capacity in fits if block % capacity == 0), None)
 
 
 def group_layers(kinds: list[LayerKind]) -> Grouping:

@@ -21,6 +21,7 @@ class CacheOptions:
     """Serving options that shape the KV cache.
 
     Attributes:
+        wide_ring: the image carries QSA_RING_PATCH.
         concurrent_batches: batches in flight at once: pipeline stages, and one more with asynchronous scheduling.
     """
 
@@ -34,6 +35,7 @@ class CacheOptions:
     method: str | None = None
     draft_tokens: int = 0
     cpu: bool = False
+    wide_ring: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from specdeck.planner.kv import (
     LayerKind,
     ceil_div,
     hybrid_block_tokens,
+    narrowest_qsa_ring,
     pack_layers,
     qsa_ring_capacity,
     smallest_qsa_block,
@@ -59,13 +60,18 @@ def packed_shape(
     asked = max(options.block_size or found.smallest, found.smallest)
     automatic = hybrid_block_tokens(state, found.token, smallest=asked, kernel=found.smallest)
     ratio = found.ratio
-    block = smallest_qsa_block(automatic, ratio, options.draft_tokens) if family == "QSA" else automatic
+    block, ring_page = automatic, found.ring_page
+    if family == "QSA" and options.wide_ring:
+        ring = narrowest_qsa_ring(ratio, options.draft_tokens, block)
+        ring_page = ring_page if ring is None else ring * found.key
+    elif family == "QSA":
+        block = smallest_qsa_block(automatic, ratio, options.draft_tokens)
     attention = len(kinds) - states + (mtp_layers(target) if options.method == "mtp" else 0)
     page = block * found.token
     layers = [
         LayerKind("full", attention, page, block, side_bytes=ceil_div(block, ratio) * found.key),
         LayerKind("state", states, page, spare=found.spare),
-        LayerKind("ring", attention, found.ring_page),
+        LayerKind("ring", attention, ring_page),
     ]
     if found.ngram_layers:
         layers.append(LayerKind("state", found.ngram_layers, page))

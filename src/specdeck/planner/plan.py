@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from specdeck.planner.kv import pool_tokens
+from specdeck.planner.kv import QSA_RING_PATCH, pool_tokens
 from specdeck.planner.memory import GIB, Amount, drafter_weights, reserve, weights
 from specdeck.planner.shape import ELEMENT_BYTES, CacheOptions, CacheShape, cache_shape
 
@@ -165,6 +165,7 @@ def cache_options(
         method=arm.method,
         draft_tokens=arm.num_speculative_tokens or 0,
         cpu=recipe.hardware.device == "cpu",
+        wide_ring=QSA_RING_PATCH in recipe.engine.patches,
     )
 
 

@@ -12,10 +12,11 @@ from support.patches import DIFF, entry, series, sha
 from specdeck.errors import SpecdeckError
 from specdeck.image.manifest import Base, Manifest, Patch
 from specdeck.image.series import current_diffs, load_series
+from specdeck.planner.kv import QSA_RING_PATCH
 from specdeck.recipe import load_recipe
 from specdeck.recipe.load import list_recipes
-from specdeck.rules.areas.flash_next import CAPTURE_PATCHES
-from specdeck.rules.versions import RELEASES
+from specdeck.rules.areas.flash_next import CAPTURE_PATCH, METHOD_PATCH
+from specdeck.rules.versions import RELEASES, admitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,10 +99,21 @@ def test_each_diff_and_proof_of_this_checkout_is_named_by_the_series() -> None:
     assert there - {"proofs/statements.py"} == named
 
 
-def test_each_patch_that_a_recipe_names_is_in_the_series_or_announced() -> None:
-    known = {one.id for one in load_series(PATCHES).entries} | set(CAPTURE_PATCHES)
+def test_each_patch_that_a_recipe_or_a_rule_names_is_in_the_series() -> None:
+    known = {one.id for one in load_series(PATCHES).entries}
+    assert {CAPTURE_PATCH, METHOD_PATCH, QSA_RING_PATCH} <= known
     for name in list_recipes():
         assert set(load_recipe(name).engine.patches) <= known, name
+
+
+def test_the_patches_of_a_recipe_are_for_each_release_that_it_admits() -> None:
+    series = load_series(PATCHES)
+    named = [load_recipe(name).engine for name in list_recipes()]
+    for engine in named:
+        for release in (version for version in admitted(engine.vllm) if version in RELEASES):
+            for one in (series.entry(patch) for patch in engine.patches):
+                assert Version(one.since) <= release < Version(one.before), (one.id, release)
+    assert any(engine.patches for engine in named)
 
 
 def test_an_images_patch_is_current_when_it_is_one_of_the_checkouts_diffs(tmp_path: Path) -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from support.rule_cases import CASES, FLASH_NEXT, TARGET
 
-from specdeck.planner.kv import gdn_state_bytes, hybrid_block_tokens, qsa_ring_capacity, smallest_qsa_block
+from specdeck.planner.kv import (
+    gdn_state_bytes,
+    hybrid_block_tokens,
+    narrowest_qsa_ring,
+    qsa_ring_capacity,
+    smallest_qsa_block,
+)
 
 
 def automatic(draft_tokens: int) -> int:
@@ -46,3 +52,20 @@ def test_the_smallest_block_is_valid_and_no_smaller_one_is(drafted: int) -> None
 def test_the_cases_describe_the_checkpoint_these_sizes_are_of() -> None:
     assert CASES["qsa-ring-capacity"].target is FLASH_NEXT
     assert TARGET["text_config"]["head_dim"] == 256
+
+
+@pytest.mark.parametrize(
+    ("drafted", "block", "ring"),
+    [(3, 1616, 8), (5, 1616, 16), (7, 1648, 16), (7, 1680, 12), (7, 832, 16), (12, 1616, 16)],
+)
+def test_the_patched_ring_is_the_narrowest_that_fits_the_automatic_block(drafted: int, block: int, ring: int) -> None:
+    assert narrowest_qsa_ring(4, drafted, block) == ring
+
+
+@pytest.mark.parametrize("drafted", range(13))
+def test_the_patched_ring_fits_every_automatic_block(drafted: int) -> None:
+    assert narrowest_qsa_ring(4, drafted, automatic(drafted)) is not None
+
+
+def test_no_ring_fits_a_block_that_is_smaller_than_what_it_holds() -> None:
+    assert narrowest_qsa_ring(4, 13, 16) is None

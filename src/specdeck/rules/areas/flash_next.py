@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from specdeck.planner.kv import gdn_state_bytes, hybrid_block_tokens, qsa_ring_capacity, smallest_qsa_block
+from specdeck.planner.kv import (
+    QSA_RING_PATCH,
+    gdn_state_bytes,
+    hybrid_block_tokens,
+    narrowest_qsa_ring,
+    qsa_ring_capacity,
+    smallest_qsa_block,
+)
 from specdeck.rules.model import Area, Breach, Severity, need
 
 if TYPE_CHECKING:
@@ -13,11 +20,11 @@ if TYPE_CHECKING:
     from specdeck.rules.context import Context
 
 AREA = Area("flash-next", "Qwen3.8-Flash-Next")
-# Ids of patches of engines/patches that lift vLLM's allow-list and add the capture of hidden states.
-CAPTURE_PATCHES = {"qwen4exp-dflash"}
+# Ids of engines/patches.
+METHOD_PATCH, CAPTURE_PATCH = "qwen4exp-dflash-method", "qwen4exp-aux-hidden-states"
 BLOCK_STEP = 16
 """vLLM grows the attention block of a hybrid in steps of 16 tokens."""
-PATCHES = "a fork or a patch is needed: engine.patches: [qwen4exp-dflash]"
+PATCHES = f"name the patches: engine.patches: [{CAPTURE_PATCH}, {METHOD_PATCH}, {QSA_RING_PATCH}], and build the image"
 
 
 def _flash_next(ctx: Context) -> bool:
@@ -58,7 +65,8 @@ def automatic_block(ctx: Context) -> int:
     versions=">=0.29",
     reason="The QSA indexer's ring holds ratio × ceil((ratio + n) / ratio) tokens and must divide the attention block "
     "(QSA ring capacity 12 must divide the attention block size 1616). MTP with n >= 5 meets it as DFlash2 does.",
-    fix="set block_size to the smallest multiple of lcm(16, capacity) that is at least the automatic size",
+    fix=f"name the patch {QSA_RING_PATCH}, or set block_size to the smallest multiple of lcm(16, capacity) that is at "
+    "least the automatic size",
     evidence=("vllm#54552", "vllm#54912"),
     needs=("target.architecture", "target.indexer_compress_ratio", "target.linear_num_key_heads",
            "target.linear_num_value_heads", "target.linear_key_head_dim", "target.linear_value_head_dim",
@@ -70,6 +78,10 @@ def _ring(ctx: Context) -> Iterator[Breach]:
     ratio = need(ctx.target.integer("indexer_compress_ratio") or None, "target.indexer_compress_ratio")
     capacity = qsa_ring_capacity(ratio, ctx.draft_tokens)
     asked = ctx.serve.block_size
+    if QSA_RING_PATCH in ctx.recipe.engine.patches:
+        if asked is not None and narrowest_qsa_ring(ratio, ctx.draft_tokens, asked) is None:
+            yield Breach(ctx.key("block_size"), f"block size {asked} does not hold a ring of {capacity}")
+        return
     if asked is None and BLOCK_STEP % capacity == 0:
         return  # every automatic size is a multiple of 16, and so of the capacity
     if asked is not None and asked % capacity:
@@ -149,7 +161,7 @@ def _format(ctx: Context) -> Iterator[Breach]:
     needs=("target.architecture",),
 )
 def _allowlist(ctx: Context) -> Iterator[Breach]:
-    if ctx.method == "dflash" and _flash_next(ctx) and not CAPTURE_PATCHES & set(ctx.recipe.engine.patches):
+    if ctx.method == "dflash" and _flash_next(ctx) and METHOD_PATCH not in ctx.recipe.engine.patches:
         yield Breach(ctx.arm_key("method"), "vLLM refuses DFlash2 for Qwen3.8-Flash-Next")
 
 
@@ -164,7 +176,7 @@ def _allowlist(ctx: Context) -> Iterator[Breach]:
     needs=("target.architecture",),
 )
 def _capture(ctx: Context) -> Iterator[Breach]:
-    if ctx.method == "dflash" and _flash_next(ctx) and not CAPTURE_PATCHES & set(ctx.recipe.engine.patches):
+    if ctx.method == "dflash" and _flash_next(ctx) and CAPTURE_PATCH not in ctx.recipe.engine.patches:
         yield Breach(ctx.arm_key("method"), "vLLM captures no hidden states of Qwen3.8-Flash-Next")
 
 
