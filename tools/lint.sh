@@ -13,7 +13,7 @@ step "shellcheck" "$bin/shellcheck" -x "${shells[@]}"
 step "yamllint" "$bin/yamllint" --strict "${yamls[@]}"
 step "hadolint" "$bin/hadolint" docker/Dockerfile*
 step "zizmor" "$bin/zizmor" --quiet --offline .github/workflows
-if command -v actionlint > /dev/null; then step "actionlint" actionlint; else echo "lint: actionlint is not installed here: skipped"; fi
+step "actionlint" "$bin/actionlint" -shellcheck "$PWD/$bin/shellcheck"
 step "generated files are current" "$bin/python" -m specdeck schema --check
 step "docs/traps.md is current" "$bin/python" -m specdeck rules docs --check
 step "generated tables are current" "$bin/python" -m specdeck tables --check

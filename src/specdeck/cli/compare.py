@@ -85,14 +85,14 @@ def read(given: Path) -> Measurement:
     from specdeck.cli.report import run_folder  # noqa: PLC0415
     from specdeck.gates.baseline import read_baseline  # noqa: PLC0415
     from specdeck.gates.measurement import measurement  # noqa: PLC0415
-    from specdeck.report.load import load_requests  # noqa: PLC0415
-    from specdeck.results.quality import read_checks  # noqa: PLC0415
+    from specdeck.report.load import load_checks, load_requests  # noqa: PLC0415
 
     if given.suffix == ".json" and not given.is_dir():
         return read_baseline(given)
     folder = run_folder(given)
     run, cells, damaged = load_requests(folder)
-    return measurement(run, cells, read_checks(folder), damaged)
+    checks, unread = load_checks(folder)
+    return measurement(run, cells, checks, [*damaged, *unread])
 
 
 def _base(given: Path, aa: Path | None) -> Measurement:

@@ -31,35 +31,28 @@ def export(
         "50,90,99", metavar="LIST", help="Percentiles in vllm-bench files, 0 to 100, separated by commas."
     ),
 ) -> None:
-    """Write RUN as other tools expect it: result files of `vllm bench serve`, a Prometheus textfile, or Parquet."""
-    import msgspec  # noqa: PLC0415 - `--help` must not pay for numpy
+    """Write RUN as other tools expect it: result files of `vllm bench serve`, a Prometheus textfile, or Parquet.
 
-    from specdeck.cli.report import run_folder  # noqa: PLC0415
-    from specdeck.report.export import parquet, prometheus, vllm_bench  # noqa: PLC0415
-    from specdeck.report.load import load_cells  # noqa: PLC0415
-    from specdeck.results.atomic import replace_file, storing  # noqa: PLC0415
-    from specdeck.results.kind import require_measured  # noqa: PLC0415
-    from specdeck.stats.summary import summarize  # noqa: PLC0415
+    A damaged cell is named and left out; the exit code is 2 then.
+    """
+    from specdeck.cli.report import run_folder, tell_damaged  # noqa: PLC0415 - `--help` must not pay for numpy
+    from specdeck.errors import EXIT_UNMEASURABLE  # noqa: PLC0415
+    from specdeck.report.export import write  # noqa: PLC0415
+    from specdeck.results.atomic import storing  # noqa: PLC0415
 
     percentiles = _percentiles(metric_percentiles)
     folder = run_folder(run_dir)
-    run, cells = load_cells(folder)
-    require_measured(run, "an export: other tools would take its figures for a drafter's")
-    if form is Format.PROMETHEUS:
-        files = {"specdeck.prom": prometheus.render(summarize(run, cells)).encode()}
-    elif form is Format.PARQUET:
-        files = {parquet.FILE: parquet.render(run, cells)}
-    else:
-        files = {
-            vllm_bench.file_name(cell): msgspec.json.encode(vllm_bench.render(run, cell, records, percentiles))
-            for cell, records in cells
-        }
     target = output or folder / "export"
     with storing("the export", target):
-        target.mkdir(parents=True, exist_ok=True)
-        for name, data in files.items():
-            replace_file(target / name, data)
-    typer.echo(f"written: {len(files)} file{'s' if len(files) != 1 else ''} in {target}")
+        if form is Format.PROMETHEUS:
+            written, damaged = write.prometheus_textfile(folder, target)
+        elif form is Format.PARQUET:
+            written, damaged = write.parquet_table(folder, target)
+        else:
+            written, damaged = write.vllm_bench_files(folder, target, percentiles)
+    typer.echo(f"written: {written} file{'s' if written != 1 else ''} in {target}")
+    if tell_damaged(folder, damaged):
+        raise typer.Exit(EXIT_UNMEASURABLE)
 
 
 def _percentiles(text: str) -> tuple[float, ...]:

@@ -11,10 +11,12 @@ import typer
 from specdeck.errors import EXIT_UNMEASURABLE, SpecdeckError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from specdeck.results.schema import Run
-    from specdeck.stats.model import Summary
+    from specdeck.stats.model import Note, Summary
 
 
 class Format(enum.StrEnum):
@@ -52,16 +54,25 @@ def report(
 
         run, summary = load(folder)
         _print(folder, run, summary, output)
-    damaged = [note for note in summary.findings if note.code == "damaged"]
+    damaged = tell_damaged(folder, summary.findings)
+    if damaged or not (summary.rows or summary.quality):
+        raise typer.Exit(EXIT_UNMEASURABLE)
+
+
+def tell_damaged(folder: Path, notes: Sequence[Note]) -> bool:
+    """Name the files of a run that could not be read, each with a fix; whether there were any."""
+    from specdeck.report.load import DAMAGED  # noqa: PLC0415 - `--help` must not pay for it
+
+    damaged = [note for note in notes if note.code == DAMAGED]
     for note in damaged:
+        what = "its folder and give the command that measured the run" if note.cell_id else "it and make the check"
         error = SpecdeckError(
             f"{note.message}; the rest is reported without it",
             where=str(folder / (note.arm or "") / (note.cell_id or "")),
-            fix="restore it from a copy, or remove its folder and give the command that measured the run again",
+            fix=f"restore it from a copy, or remove {what} again",
         )
         typer.echo(str(error), err=True)
-    if not summary.rows or damaged:
-        raise typer.Exit(EXIT_UNMEASURABLE)
+    return bool(damaged)
 
 
 def _print_against(folder: Path, against: str, output: Format) -> Summary:

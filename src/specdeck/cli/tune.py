@@ -32,24 +32,27 @@ def tune(
 ) -> None:
     """Predict output tok/s at every draft length, mark what was measured, and name the best for each concurrency.
 
-    Exit code 2 when no length can be recommended anywhere.
+    Exit code 2 when no length can be recommended anywhere, or a damaged cell had to be left out.
     """
     import msgspec  # noqa: PLC0415 - `--help` must not pay for numpy
 
-    from specdeck.cli.report import run_folder  # noqa: PLC0415
+    from specdeck.cli.report import run_folder, tell_damaged  # noqa: PLC0415
     from specdeck.errors import EXIT_UNMEASURABLE  # noqa: PLC0415
-    from specdeck.report.load import load_cells  # noqa: PLC0415
+    from specdeck.report.load import load_requests  # noqa: PLC0415
     from specdeck.report.step_times import load_profile  # noqa: PLC0415
     from specdeck.report.tune import advice  # noqa: PLC0415
 
     times = load_profile(profile) if profile is not None else None
-    loaded = [load_cells(run_folder(path)) for path in runs]
+    folders = [run_folder(path) for path in runs]
+    read = [load_requests(folder) for folder in folders]
+    loaded = [(run, cells) for run, cells, _ in read]
     found = advice(loaded, times, max_n, {run.run_id: _trained(run) for run, _ in loaded})
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(found), indent=1).decode())
     else:
         _print(found, [run for run, _ in loaded], times)
-    if not any(item.best is not None for item in found):
+    damaged = [tell_damaged(folder, notes) for folder, (_, _, notes) in zip(folders, read, strict=True)]
+    if any(damaged) or not any(item.best is not None for item in found):
         raise typer.Exit(EXIT_UNMEASURABLE)
 
 

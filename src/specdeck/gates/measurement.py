@@ -70,7 +70,10 @@ def measurement(
         fingerprint=fingerprint(run),
         samples=samples(cells),
         invalid=(
-            *(f"{note.arm} {note.cell_id}: {note.message}" for note in damaged),
+            *(
+                ": ".join(filter(None, (f"{note.arm or ''} {note.cell_id or ''}".strip(), note.message)))
+                for note in damaged
+            ),
             *(f"{_name(cell)}: {_why(cell)}" for cell in bad),
         ),
         contaminated=tuple(

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 
 def render(summary: Summary) -> dict[str, str]:
-    """Return file name to content; stages.csv and goodput.csv only where the plan has stages or limits."""
+    """Return file name to content; some of them only where there is something to put into them."""
     return {
         "arms.csv": _arms(summary),
         "per_position.csv": _positions(summary),
         "per_category.csv": _categories(summary),
         "latency.csv": _latency(summary),
         **({"stages.csv": _stages(summary)} if summary.stages else {}),
+        **({"quality.csv": _quality(summary)} if summary.quality else {}),
         **({"goodput.csv": _goodput(summary)} if summary.goodput_limits_ms else {}),
     }
 
@@ -114,6 +115,17 @@ def _latency(summary: Summary) -> str:
             )
         ),
     )  # fmt: skip
+
+
+def _quality(summary: Summary) -> str:
+    head = ("check", "arm", "verdict", "value", "value_lo", "value_hi", "unit", "reference", "n", "reason")
+    return write_csv(
+        head,
+        (
+            (c.check, c.arm, c.verdict, c.value, *(c.interval or (None, None)), c.unit, c.reference, c.n, c.reason)
+            for c in summary.quality
+        ),
+    )
 
 
 def _goodput(summary: Summary) -> str:

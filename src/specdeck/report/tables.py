@@ -18,6 +18,7 @@ from specdeck.report.format import (
 )
 from specdeck.report.headline import arm_label
 from specdeck.report.load_tables import goodput, knees, stages
+from specdeck.report.quality_table import quality
 from specdeck.report.table import CI, NEAR_MAX, ROUNDS, Column, Table, median, milliseconds_spread, p99
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def tables(summary: Summary) -> list[Table]:
         categories(summary),
         category_throughput(summary),
         equal_texts(summary),
+        quality(summary),
     ]
     return [table for table in made if table.rows]
 

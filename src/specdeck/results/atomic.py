@@ -74,8 +74,19 @@ def _joined(parts: Iterable[bytes]) -> Iterator[bytes]:
     yield b"".join(waiting)
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Replace a file's content at once; a reader sees the old or the new content.
+def replace_file(path: Path, data: bytes | Iterable[bytes]) -> None:
+    """Replace a file's content at once, from parts as they come; a reader sees the old or the new content.
+
+    Raises:
+        OSError: the old content is untouched, as it is after whatever the parts raise.
+    """
+    with replacing(path) as beside:
+        write_file(beside, data)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path to write to, which takes the place of `path` at the end. Nothing of it stays after an exception.
 
     Raises:
         OSError: the old content is untouched.
@@ -83,7 +94,7 @@ def replace_file(path: Path, data: bytes) -> None:
     beside = path.with_name(f"{TEMPORARY_PREFIX}{path.name}")
     try:
         beside.unlink(missing_ok=True)
-        write_file(beside, data)
+        yield beside
         beside.replace(path)
         sync_folder(path.parent)
     finally:

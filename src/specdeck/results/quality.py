@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from specdeck.errors import SpecdeckError
 from specdeck.results.atomic import replace_file, storing
 from specdeck.results.reading import checked_name, damaged, read_struct
 from specdeck.results.schema import Strict
@@ -79,8 +80,23 @@ def read_checks(run_dir: Path) -> tuple[CheckResult, ...]:
     Raises:
         SpecdeckError: a file is damaged, or speaks of another check than its name says.
     """
+    found = [result for _, result in each_check(run_dir)]
+    for result in found:
+        if isinstance(result, SpecdeckError):
+            raise result
+    return tuple(result for result in found if isinstance(result, CheckResult))
+
+
+def each_check(run_dir: Path) -> list[tuple[Path, CheckResult | SpecdeckError]]:
+    """Read every result with its file, by file name; a damaged one as the error that says why."""
+    found: list[tuple[Path, CheckResult | SpecdeckError]] = []
     # A killed writer leaves a hidden file behind.
-    return tuple(_read(path) for path in sorted((run_dir / QUALITY_FOLDER).glob("[!.]*.json")))
+    for path in sorted((run_dir / QUALITY_FOLDER).glob("[!.]*.json")):
+        try:
+            found.append((path, _read(path)))
+        except SpecdeckError as error:
+            found.append((path, error))
+    return found
 
 
 def _read(path: Path) -> CheckResult:

@@ -27,6 +27,9 @@ _KEPT_PREFIXES = (
     "LD_PRELOAD", "SPECDECK_", "MALLOC_",
 )  # fmt: skip
 _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|COOKIE)", re.IGNORECASE)
+_IN_NAME = r"[\w+~@%#-]"
+_NAME_AT_END = re.compile(r"[\w.+~@%#/-]+\Z")
+_LONGEST_NAME = 4096
 _PACKAGES = ("aiohttp", "msgspec", "numpy", "orjson", "pydantic", "uvloop")
 
 
@@ -40,8 +43,34 @@ def public_environment(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def without_root(text: str, root: Path) -> str:
-    """Write a path below the checkout relative to it, so that results carry no one's directory names."""
-    return text.replace(f"{root}{os.sep}", "").replace(str(root), ".")
+    """Write paths at or below the checkout relative to it, so that results carry no one's directory names.
+
+    Only whole paths: with the checkout in /a/b, neither /a/bc nor /x/a/b lies in it, and both stay as they are.
+    """
+    place = str(root).rstrip(os.sep)
+    parts, done = [], 0
+    for found in re.finditer(rf"{re.escape(place)}(?:/+(?=[.]*{_IN_NAME})|(?![.]?{_IN_NAME}))", text):
+        if _begins_path(text[max(done, found.start() - _LONGEST_NAME) : found.start()]):
+            parts += [text[done : found.start()], "" if found[0].endswith(os.sep) else "."]
+            done = found.end()
+    return "".join([*parts, text[done:]])
+
+
+def values_without_root(value: Any, root: Path) -> Any:
+    """The same in every string of a JSON value, names of members left as they are."""
+    if isinstance(value, str):
+        return without_root(value, root)
+    if isinstance(value, dict):
+        return {name: values_without_root(item, root) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [values_without_root(item, root) for item in value]
+    return value
+
+
+def _begins_path(before: str) -> bool:
+    """Whether an absolute path can begin after this text: after no name, a URL's scheme or an option (-I/a/b)."""
+    name = _NAME_AT_END.search(before)
+    return name is None or before.endswith("://") or re.fullmatch(r"--?[A-Za-z]+", name[0]) is not None
 
 
 def git_state(root: Path) -> dict[str, Any]:

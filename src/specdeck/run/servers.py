@@ -19,7 +19,7 @@ from specdeck.load.client import Target
 from specdeck.load.warmup import warm_up
 from specdeck.recipe.synthetic import asked_rates
 from specdeck.results.schema import ArmInfo
-from specdeck.run.provenance import public_environment, without_root
+from specdeck.run.provenance import public_environment, values_without_root, without_root
 from specdeck.run.synthetic import set_rates, sibling
 
 if TYPE_CHECKING:
@@ -189,8 +189,7 @@ class AttachedServers:
 
 def public(proof: dict[str, Any], root: Path) -> dict[str, Any]:
     """Return the proof with paths below the checkout written relative to it."""
-    text = msgspec.json.encode(proof).decode()
-    return dict(msgspec.json.decode(without_root(text, root)))
+    return dict(values_without_root(msgspec.to_builtins(proof), root))
 
 
 async def _warm(target: Target, options: Options, reporter: Reporter, arm: str) -> None:

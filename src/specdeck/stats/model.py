@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from specdeck.results.quality import CheckResult  # noqa: TC001 - msgspec reads the annotations
 from specdeck.results.schema import AcceptanceKind, Strict
 
 SUMMARY_VERSION = 1
@@ -233,7 +234,7 @@ class Note(Strict, frozen=True, kw_only=True):
 
 
 class Summary(Strict, frozen=True, kw_only=True):
-    """Everything a report says about one run."""
+    """Everything a report says about one run. `quality`: the checks that lie beside it, without their details."""
 
     schema_version: int = SUMMARY_VERSION
     run_id: str
@@ -262,3 +263,4 @@ class Summary(Strict, frozen=True, kw_only=True):
     knees: tuple[Knee, ...] = ()
     goodput_limits_ms: dict[str, float] = msgspec.field(default_factory=dict)
     acceptance_kind: AcceptanceKind = "measured"
+    quality: tuple[CheckResult, ...] = ()

@@ -160,7 +160,8 @@ def _draw(samples: Sequence[Sample], resamples: int, seed: int) -> tuple[list[_D
         return [], 0, "the arms have no prompt in common"
     found = []
     for sample in samples:
-        rows = [sample.prompts.index(name) for name in shared]
+        place = {name: i for i, name in enumerate(sample.prompts)}
+        rows = [place[name] for name in shared]
         sums = {name: column[rows].sum(axis=1) for name, column in sample.sums.items()}
         with np.errstate(divide="ignore", invalid="ignore"):
             first = sums["requests"] * np.exp(sums["ttft_log"] / sums["ttft_n"])

@@ -5,16 +5,18 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 import typer
 from support.runs import stored, whole_run
 from typer.testing import CliRunner
 
-from specdeck.cli import compare, report
+from specdeck.cli import compare, export, report, tune
 from specdeck.errors import SpecdeckError
 from specdeck.gates.baseline import make_baseline
-from specdeck.report import load
+from specdeck.report import load, pool
 from specdeck.report.generated import run_table
+from specdeck.results.quality import CheckResult, write_check
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 def call(*words: str | Path) -> Any:
     app = typer.Typer(pretty_exceptions_enable=False)
-    for command in (report, compare):
+    for command in (report, compare, export, tune):
         command.register(app)
     return CliRunner().invoke(app, [*map(str, words)])
 
@@ -117,6 +119,74 @@ def test_several_processes_find_what_one_finds_damage_included(tmp_path: Path, m
     run = stored(tmp_path, *whole_run())
     cut_within_a_line(run)
     alone = load.load(run)[1]
-    monkeypatch.setattr(load, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr(pool, "PARALLEL_BYTES", 0)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     assert load.load(run)[1] == alone
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("form", ["vllm-bench", "prometheus", "parquet"])
+def test_an_export_leaves_a_damaged_cell_out_names_it_and_writes_the_rest(
+    tmp_path: Path, damage: Callable[[Path], None], form: str
+) -> None:
+    run = stored(tmp_path, *whole_run())
+    damage(run)
+    done = call("export", run, "--format", form)
+    assert done.exit_code == 2
+    assert "mtp/c1-r1" in done.stderr
+    assert "Fix:" in done.stderr
+    names = {path.name for path in (run / "export").iterdir()}
+    if form == "vllm-bench":
+        assert names == {f"{c.arm}-{c.cell_id}.json" for c, _ in whole_run()[1]} - {"mtp-c1-r1.json"}
+    elif form == "parquet":
+        rows = pq.read_table(run / "export" / "requests.parquet").to_pylist()
+        assert {(row["arm"], row["cell_id"]) for row in rows} == {(c.arm, c.cell_id) for c, _ in whole_run()[1]} - {
+            ("mtp", "c1-r1")
+        }
+    else:
+        assert 'specdeck_excluded_cells{run="' in (run / "export" / "specdeck.prom").read_text()
+
+
+def test_an_export_by_several_processes_is_the_one_that_one_process_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = stored(tmp_path, *whole_run())
+    cut_within_a_line(run)
+
+    def both(folder: str) -> dict[str, bytes]:
+        for form in ("parquet", "vllm-bench"):
+            assert call("export", run, "--format", form, "--output", tmp_path / folder).exit_code == 2
+        return {path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()}
+
+    alone = both("alone")
+    monkeypatch.setattr(pool, "PARALLEL_BYTES", 0)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    assert both("together") == alone
+    assert len(alone) == len(whole_run()[1])
+
+
+def test_advice_from_a_run_with_a_damaged_cell_names_it_and_ends_with_two(tmp_path: Path) -> None:
+    run = stored(tmp_path, *whole_run())
+    assert call("tune", run).exit_code == 0
+    garbage(run)
+    done = call("tune", run)
+    assert done.exit_code == 2
+    assert "mtp/c1-r1/requests.jsonl" in done.stderr
+    assert "fastest" in done.output
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"schema_version": 99}', '{"schema_version": 1, "latency": 3}', "\xff"])
+def test_a_damaged_quality_check_is_named_and_everything_else_is_reported_and_compared(
+    tmp_path: Path, text: str
+) -> None:
+    base, run = (stored(tmp_path, *whole_run(run_id=name, seed=i)) for i, name in enumerate(("base", "cand")))
+    write_check(run, CheckResult(check="loops", arm="mtp", verdict="pass", n=8))
+    (run / "quality" / "gsm8k-mtp.json").write_bytes(text.encode("latin-1"))
+    done = call("report", run)
+    assert done.exit_code == 2
+    assert "quality/gsm8k-mtp.json" in done.stderr
+    assert "loops" in (run / "tables" / "quality.csv").read_text()
+    assert load.load(run)[1].excluded_cells == 0
+    compared = call("compare", base, run)
+    assert compared.exit_code == 1
+    assert "quality/gsm8k-mtp.json" in compared.output

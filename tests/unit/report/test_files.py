@@ -18,6 +18,7 @@ from specdeck.errors import EXIT_UNMEASURABLE, SpecdeckError
 from specdeck.report import plots, readme, write_all
 from specdeck.report.load import load
 from specdeck.report.plots import draw
+from specdeck.results.quality import CheckResult, write_check
 from specdeck.results.schema import Finding
 from specdeck.stats.model import Summary
 from specdeck.stats.summary import summarize
@@ -191,3 +192,44 @@ def test_an_unknown_run_is_an_error_with_a_fix(tmp_path: Path, app: typer.Typer)
     assert isinstance(done.exception, SpecdeckError)
     assert done.exception.exit_code == EXIT_UNMEASURABLE
     assert done.exception.fix
+
+
+def test_quality_checks_beside_a_run_are_in_every_format_the_failed_ones_first(
+    tmp_path: Path, app: typer.Typer
+) -> None:
+    folder = stored(tmp_path, *whole_run())
+    write_check(
+        folder,
+        CheckResult(
+            check="gsm8k", arm="mtp", verdict="pass", n=200, value=0.913, interval=(0.87, 0.95), reference=0.92
+        ),
+    )
+    write_check(
+        folder,
+        CheckResult(
+            check="needle", arm="dflash2", verdict="fail", n=9, reason="3 of 9 | not found", details={"big": [1]}
+        ),
+    )
+    done = CliRunner().invoke(app, ["report", str(folder)])
+    assert done.exit_code == 0, done.output
+    lines = [line for line in done.output.splitlines() if line.startswith(("gsm8k", "needle"))]
+    assert [line.split()[:3] for line in lines] == [["needle", "dflash2", "fail"], ["gsm8k", "mtp", "pass"]]
+    assert "0.913 [0.870–0.950]" in lines[1]
+    assert "3 of 9 \\| not found" in (folder / "report.md").read_text()
+    assert 'id="quality">Quality checks' in (folder / "report.html").read_text()
+    assert (folder / "tables" / "quality.csv").read_text().splitlines() == [
+        "check,arm,verdict,value,value_lo,value_hi,unit,reference,n,reason",
+        "gsm8k,mtp,pass,0.913,0.87,0.95,,0.92,200,",
+        "needle,dflash2,fail,,,,,,9,3 of 9 | not found",
+    ]
+    stored_summary = msgspec.json.decode((folder / "summary.json").read_bytes(), type=Summary)
+    assert [(c.check, c.details) for c in stored_summary.quality] == [("gsm8k", {}), ("needle", {})]
+
+
+def test_a_run_that_holds_only_quality_checks_is_reported(tmp_path: Path, app: typer.Typer) -> None:
+    folder = stored(tmp_path, run(), [])
+    assert CliRunner().invoke(app, ["report", str(folder)]).exit_code == EXIT_UNMEASURABLE
+    write_check(folder, CheckResult(check="loops", arm="mtp", verdict="unmeasurable", n=0, reason="it died"))
+    done = CliRunner().invoke(app, ["report", str(folder)])
+    assert done.exit_code == 0, done.output
+    assert "it died" in done.output

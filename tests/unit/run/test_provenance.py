@@ -3,6 +3,8 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from specdeck.run import provenance
 
 
@@ -17,6 +19,43 @@ def test_paths_below_the_checkout_are_written_relative_to_it() -> None:
     root = Path("/srv/my decks/specdeck")
     assert provenance.without_root(f"{root}/models/tiny-next", root) == "models/tiny-next"
     assert provenance.without_root(str(root), root) == "."
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("/a/b/models/x", "models/x"),
+        ("--model=/a/b/models/x", "--model=models/x"),
+        ("-I/a/b/include -L /a/b", "-Iinclude -L ."),
+        ("/a/b/bin:/usr/bin:/a/b", "bin:/usr/bin:."),
+        ("file:///a/b/x", "file://x"),
+        ('{"path":"/a/b","log":"/a/b/log"}', '{"path":".","log":"log"}'),
+        ("it lies in /a/b. Read /a/b/.env", "it lies in .. Read .env"),
+        ("/a/b/", "./"),
+        ("/a/b//x", "x"),
+        ("/a/b/a/b", "a/b"),
+    ],
+)
+def test_every_whole_path_in_a_text_is_written_relative(text: str, shown: str) -> None:
+    assert provenance.without_root(text, Path("/a/b")) == shown
+
+
+@pytest.mark.parametrize(
+    "text", ["/a/bc", "/a/bc/d", "/a/b-old/x", "/a/b.bak", "/a/b_2", "/a/b+x/y", "/x/a/b/c", "x/a/b", "./a/b", "/a"]
+)
+def test_a_path_that_only_looks_like_the_checkouts_stays_whole(text: str) -> None:
+    assert provenance.without_root(text, Path("/a/b")) == text
+    assert provenance.without_root(f"--model={text} /a/b/y", Path("/a/b")) == f"--model={text} y"
+
+
+def test_a_checkout_whose_name_means_something_in_patterns_is_a_name() -> None:
+    assert provenance.without_root("/a/b+(1)/x /a/bb/x", Path("/a/b+(1)")) == "x /a/bb/x"
+
+
+def test_paths_are_found_in_every_string_of_a_proof_after_an_end_of_line_too() -> None:
+    proof = {"log": "read\n/a/b/x", "args": ["/a/b", "/a/bc"], "n": 3, "more": {"/a/b": None}}
+    shown = {"log": "read\nx", "args": [".", "/a/bc"], "n": 3, "more": {"/a/b": None}}
+    assert provenance.values_without_root(proof, Path("/a/b")) == shown
 
 
 def test_git_state_of_a_folder_that_is_no_checkout_is_none_not_an_error(tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,3 +62,38 @@ def test_only_the_job_that_comments_may_write_and_only_comments() -> None:
         "comment": {"contents": "read", "pull-requests": "write"},
         "gate": {"contents": "read"},
     }
+
+
+BROKEN = """name: broken
+"on": pull_request
+jobs:
+  a:
+    runs-on: ubuntu-24.04
+    steps:
+      - uses: actions/checkout@v6
+      - run: echo ${{ github.event.pull_request.title }}
+      - run: echo ${{ needs.nobody.outputs.value }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        (("actionlint",), ('property "nobody" is not defined', "potentially untrusted")),
+        (("zizmor", "--offline", "--no-progress"), ("template-injection", "unpinned-uses", "excessive-permissions")),
+    ],
+    ids=lambda value: value[0],
+)
+def test_the_linters_of_workflows_are_installed_and_refuse_a_broken_one(
+    tmp_path: Path, tool: tuple[str, ...], said: tuple[str, ...]
+) -> None:
+    file = tmp_path / ".github" / "workflows" / "broken.yml"
+    file.parent.mkdir(parents=True)
+    file.write_text(BROKEN)
+    command = [str(Path(sys.executable).parent / tool[0]), *tool[1:]]
+    done = subprocess.run([*command, str(file)], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode != 0
+    for word in said:
+        assert word in done.stdout, done.stdout + done.stderr
+    step = f'step "{tool[0]}" "$bin/{tool[0]}"'
+    assert step in (repo_root() / "tools" / "lint.sh").read_text()

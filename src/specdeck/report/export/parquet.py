@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import io
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from specdeck.errors import SpecdeckError
 from specdeck.stats.observations import time_per_output_token
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     from specdeck.results.schema import Cell, RequestRecord, Run
 
@@ -24,57 +28,72 @@ COLUMNS: dict[str, str] = {
 }  # fmt: skip
 """Name and type of each column. Times are seconds since the cell's start, or durations; missing is null."""
 
+BATCH = 10_000
+"""Records that stand in memory as objects."""
 
-def render(run: Run, cells: Sequence[tuple[Cell, Sequence[RequestRecord]]]) -> bytes:
-    """Return the file: a row for each request, failed ones and those of invalid cells included and marked.
+
+def schema() -> pa.Schema:
+    """Names and types of the columns.
 
     Raises:
         SpecdeckError: pyarrow, an optional dependency, is not installed.
     """
     try:
         import pyarrow as pa  # noqa: PLC0415 - large and optional
-        import pyarrow.parquet as pq  # noqa: PLC0415
     except ImportError as error:
         raise SpecdeckError(
             f"Parquet needs pyarrow, which cannot be imported: {error}",
             where="--format parquet",
             fix=".venv/bin/python -m pip install 'pyarrow>=20'",
         ) from error
-    rows = [_row(run, cell, record) for cell, records in cells for record in records]
-    columns = [pa.array([row[name] for row in rows], type=kind) for name, kind in COLUMNS.items()]
-    out = io.BytesIO()
-    pq.write_table(pa.table(columns, names=list(COLUMNS)), out, compression="zstd")
-    return out.getvalue()
+    return pa.schema([(name, pa.type_for_alias(kind)) for name, kind in COLUMNS.items()])
 
 
-def _row(run: Run, cell: Cell, record: RequestRecord) -> dict[str, Any]:
-    spec, first = record.spec, record.first_token_s
-    return {
+def writer(path: Path, columns: pa.Schema) -> pq.ParquetWriter:
+    """A file that takes tables of these columns; closed at the end of its `with`."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - large and optional
+
+    return pq.ParquetWriter(path, columns, compression="zstd")
+
+
+def table(run: Run, cell: Cell, records: Iterable[RequestRecord]) -> pa.Table:
+    """A row for each request of a cell, failed ones and those of invalid cells included and marked.
+
+    Raises:
+        SpecdeckError: pyarrow, an optional dependency, is not installed.
+    """
+    columns = schema()
+    import pyarrow as pa  # noqa: PLC0415 - large and optional
+
+    source, batches = iter(records), []
+    while batch := list(islice(source, BATCH)):
+        values = _values(run, cell, batch)
+        batches.append(pa.record_batch([pa.array(values[field.name], type=field.type) for field in columns], columns))
+    return pa.Table.from_batches(batches, columns)
+
+
+def _values(run: Run, cell: Cell, batch: list[RequestRecord]) -> dict[str, list[Any]]:
+    """Name to values, one a record."""
+    same = {
         "run_id": run.run_id,
         "arm": cell.arm,
         "cell_id": cell.cell_id,
         "concurrency": cell.concurrency,
         "round": cell.round,
         "cell_valid": cell.status == "ok",
-        "request_id": record.request_id,
-        "index": record.index,
-        "prompt_id": record.prompt_id,
-        "category": record.category,
-        "scheduled_s": record.scheduled_s,
-        "sent_s": record.sent_s,
-        "first_token_s": first,
-        "last_token_s": record.last_token_s,
-        "end_s": record.end_s,
-        "ttft_s": None if record.error or first is None else first - record.scheduled_s,
-        "tpot_s": None if record.error else time_per_output_token(record),
-        "e2e_s": None if record.error else record.end_s - record.scheduled_s,
-        "prompt_tokens": record.prompt_tokens,
-        "cached_tokens": record.cached_tokens,
-        "completion_tokens": record.completion_tokens,
-        "spec_steps": spec.num_spec_steps if spec else None,
-        "draft_tokens": spec.num_draft_tokens if spec else None,
-        "accepted_tokens": spec.num_accepted_draft_tokens if spec else None,
-        "finish_reason": record.finish_reason,
-        "error": record.error.kind if record.error else None,
-        "text_sha256": record.text_sha256,
+    }
+    as_stored = (
+        "request_id", "index", "prompt_id", "category", "scheduled_s", "sent_s", "first_token_s", "last_token_s",
+        "end_s", "prompt_tokens", "cached_tokens", "completion_tokens", "finish_reason", "text_sha256",
+    )  # fmt: skip
+    return {
+        **{name: [value] * len(batch) for name, value in same.items()},
+        **{name: [getattr(r, name) for r in batch] for name in as_stored},
+        "ttft_s": [None if r.error or r.first_token_s is None else r.first_token_s - r.scheduled_s for r in batch],
+        "tpot_s": [None if r.error else time_per_output_token(r) for r in batch],
+        "e2e_s": [None if r.error else r.end_s - r.scheduled_s for r in batch],
+        "spec_steps": [r.spec.num_spec_steps if r.spec else None for r in batch],
+        "draft_tokens": [r.spec.num_draft_tokens if r.spec else None for r in batch],
+        "accepted_tokens": [r.spec.num_accepted_draft_tokens if r.spec else None for r in batch],
+        "error": [r.error.kind if r.error else None for r in batch],
     }
