@@ -65,6 +65,11 @@ perf: $(VENV)/.harness ## Measure the load generator against `vllm bench serve`;
 perf-report: $(VENV)/.harness ## Measure what reports and comparisons of up to a million requests cost
 	@$(PY) bench/perf/report.py $(ARGS)
 
+.PHONY: perf-storage
+perf-storage: $(VENV)/.dev ## Measure what an archive of up to a million cells costs; writes bench/perf/storage.json
+	@$(PY) bench/perf/storage.py $(ARGS)
+	@$(PY) -m specdeck tables
+
 .PHONY: lock
 lock: ## Resolve the harness lock files again (needs uv)
 	@tools/lock.sh

@@ -56,6 +56,13 @@ COMMANDS = {
         "export",
         "Write RUN as other tools expect it: result files of `vllm bench serve`, a Prometheus textfile, or Parquet.",
     ),
+    "archive": Listed(
+        "query",
+        "Add the cells of RUNS to the archive: Parquet by recipe and arm. A cell that is there is not added again.",
+    ),
+    "query": Listed(
+        "query", "Ask the archive that `specdeck archive` fills, in SQL (DuckDB). Nothing can be changed by a query."
+    ),
     "tune": Listed(
         "tune",
         "Predict output tok/s at every draft length, mark what was measured, and name the best for each concurrency.",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from specdeck.errors import SpecdeckError
 from specdeck.report import perf
+from specdeck.report.storage import storage_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -87,6 +88,7 @@ MAKERS: Mapping[str, Maker] = {
     "published": published_figures,
     "planner-pools": planner_pools,
     "planner-weights": planner_weights,
+    "storage": storage_table,
 }
 
 

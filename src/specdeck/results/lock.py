@@ -1,4 +1,4 @@
-"""One writer per run: an advisory lock that the kernel drops with the process, whatever ends it."""
+"""One writer per run or archive: an advisory lock that the kernel drops with the process, whatever ends it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class RunLock:
     """Holds `path` locked until `release`. The file stays; it names the last holder."""
 
-    def __init__(self, path: Path) -> None:
-        """Take the lock.
+    def __init__(self, path: Path, what: str = "this run", other_way: str = "start a run of its own: --fresh") -> None:
+        """Take the lock; `what` is written under it, and `other_way` to go on there is, for the error.
 
         Raises:
             SpecdeckError: another process holds it; its pid is named.
@@ -28,10 +28,11 @@ class RunLock:
         except BlockingIOError as error:
             holder = os.read(self._descriptor, 32).decode("ascii", "replace").strip()
             os.close(self._descriptor)
+            ways = ("wait for it", f"stop it (kill {holder})" if holder else "", other_way)
             raise SpecdeckError(
-                f"another process ({f'pid {holder}' if holder else 'pid not known yet'}) is writing this run",
+                f"another process ({f'pid {holder}' if holder else 'pid not known yet'}) is writing {what}",
                 where=str(path.parent),
-                fix=f"wait for it{f' or stop it (kill {holder})' if holder else ''}; --fresh starts a run of its own",
+                fix=" or ".join(way for way in ways if way),
             ) from error
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
