@@ -46,6 +46,8 @@ class Case:
         text, ranks, n = target.text, self.options.tensor_parallel, self.options.draft_tokens
         block = self.shape.block_tokens
         dtype = "bfloat16" if self.options.kv_dtype == "bfloat16" else "uint8"
+        if text["model_type"] == "glm_moe_dsa":
+            return self.sparse_layers(dtype)
         kinds = target.layer_types
         assert kinds
         states = kinds.count("linear_attention")
@@ -79,6 +81,15 @@ class Case:
             found += [("sliding", 5, {**window, "dtype": dtype})]
         return found
 
+    def sparse_layers(self, dtype: str) -> list[tuple[str, int, dict[str, Any]]]:
+        """GLM-5.3: 78 latents and 21 indexers, and one more of each with MTP; FP8 is packed into 656 bytes."""
+        mtp = self.options.method == "mtp"
+        common = {"block_size": self.shape.block_tokens, "num_kv_heads": 1}
+        latent = {**common, "dtype": dtype, "head_size": 576}
+        if dtype == "uint8":
+            latent |= {"state_content_bytes": 656, "cache_dtype_str": "fp8_ds_mla"}
+        return [("mla", 78 + mtp, latent), ("mla", 21 + mtp, {**common, "dtype": "uint8", "head_size": 132})]
+
     def token(self, text: Any, ranks: int) -> int:
         element = ELEMENT_BYTES[self.options.kv_dtype]
         if "kv_lora_rank" in text:
@@ -100,6 +111,11 @@ def cases() -> list[Case]:
         for dtype in ("bfloat16", "fp8")
         for caching in (True, False)
         for method in methods
+    ] + [
+        Case("zai-org/GLM-5.3", None, CacheOptions(tensor_parallel=8, kv_dtype=dtype, prefix_caching=caching, **method))
+        for dtype in ("bfloat16", "fp8")
+        for caching in (True, False)
+        for method in methods[:2]
     ]  # fmt: skip
 
 
@@ -109,7 +125,7 @@ def test_blocks_and_their_bytes_are_those_of_vllms_own_code(python: Path) -> Non
         [
             {
                 "layers": case.layers(),
-                "packed": not case.target.startswith("Qwen/Qwen3.8-27B"),
+                "packed": case.target not in ("Qwen/Qwen3.8-27B-FP8", "zai-org/GLM-5.3"),
                 "prefix_caching": case.options.prefix_caching,
                 "in_flight": case.options.concurrent_batches * case.options.batched_tokens,
                 "length": LENGTH,

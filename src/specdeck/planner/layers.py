@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specdeck.checkpoint.facts import MOST_LAYERS
-from specdeck.planner.kv import Grouping, LayerKind, blocks_per_request, gdn_state_bytes
+from specdeck.planner.kv import Grouping, LayerKind, blocks_per_request, ceil_div, gdn_state_bytes
 
 if TYPE_CHECKING:
     from specdeck.checkpoint import CheckpointFacts
@@ -113,6 +113,11 @@ def mtp_layers(target: CheckpointFacts) -> int:
         or target.number("num_nextn_predict_layers", most=MOST_LAYERS)
         or 1
     )
+
+
+def indexer_key_bytes(head_dim: int) -> int:
+    """Return bytes of one FP8 key of GLM's indexer: a scale of 4 bytes for every 128 numbers."""
+    return head_dim + ceil_div(head_dim, 128) * 4
 
 
 def drafter_layers(

@@ -23,6 +23,7 @@ from specdeck.planner.layers import (
     CacheOptions,
     CacheShape,
     drafter_layers,
+    indexer_key_bytes,
     mtp_layers,
     state_bytes,
 )
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from specdeck.checkpoint import CheckpointFacts
 
 PACKED_FAMILIES = {"qwen4_exp": "QSA", "qwen4_exp_text": "QSA", "glm5_next": "MLA", "glm5_next_text": "MLA"}
-# A GLM indexer key of 128 FP8 numbers carries one scale of 4 bytes.
-_SCALE_GROUP, _SCALE_BYTES = 128, 4
 # Published DFlash2 drafters (Qwen3.8-27B, GLM-5.3-Flash) have this cache; taken where a drafter's config is not known.
 _USUAL_DRAFTER = (5, 8, 128, 2048)
 
@@ -139,7 +138,7 @@ def _mla(target: CheckpointFacts, options: CacheOptions, element: int, _states: 
     ring = ratio * (1 << (pools - 1).bit_length())
     return _Attention(
         (rank + (target.number("qk_rope_head_dim") or 0)) * element,
-        key_dim + ceil_div(key_dim, _SCALE_GROUP) * _SCALE_BYTES,
+        indexer_key_bytes(key_dim),
         ring * 2 * key_dim * 2,
         ratio,
         128,

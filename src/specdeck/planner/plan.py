@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from specdeck.planner.dsa import DSA_FAMILIES
 from specdeck.planner.kv import QSA_RING_PATCH, pool_tokens
 from specdeck.planner.memory import GIB, Amount, drafter_weights, reserve, weights
 from specdeck.planner.shape import ELEMENT_BYTES, CacheOptions, CacheShape, cache_shape
+from specdeck.recipe.hardware import CAPABILITY_OF_CLASS
 
 if TYPE_CHECKING:
     from specdeck.checkpoint import CheckpointFacts
@@ -145,7 +147,10 @@ def cache_options(
     assumed = [] if assumed is None else assumed
     arm, serve = recipe.arms[arm_name], recipe.serve_of(arm_name)
     dtype = serve.kv_cache_dtype or "auto"
-    if dtype == "auto":
+    if dtype == "auto" and _packs_latents(recipe, target):
+        dtype = "fp8_ds_mla"
+        assumed.append("KV cache in fp8_ds_mla: the only form that sparse MLA takes on compute capability 12.x")
+    elif dtype == "auto":
         dtype = serve.dtype if serve.dtype in ELEMENT_BYTES else "bfloat16"
         if serve.kv_cache_dtype is None and recipe.hardware.device == "cuda":
             assumed.append("KV cache in bfloat16 (a checkpoint may ask for fp8 itself)")
@@ -167,6 +172,12 @@ def cache_options(
         cpu=recipe.hardware.device == "cpu",
         wide_ring=QSA_RING_PATCH in recipe.engine.patches,
     )
+
+
+def _packs_latents(recipe: Recipe, target: CheckpointFacts | None) -> bool:
+    """Whether vLLM 0.32.0 turns `auto` into packed FP8 latents (mla_attention.py, for FLASHINFER_MLA_SPARSE_SM120)."""
+    major = CAPABILITY_OF_CLASS.get(recipe.hardware.class_, (0, 0))[0]
+    return major == 12 and target is not None and str(target.text.get("model_type")) in DSA_FAMILIES
 
 
 def _asynchronous(recipe: Recipe, serve: Serve) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from specdeck.planner.dsa import DSA_FAMILIES, dsa_shape
 from specdeck.planner.kv import LayerKind, group_layers, hybrid_block_tokens
 from specdeck.planner.layers import (
     ELEMENT_BYTES,
@@ -35,6 +36,8 @@ def cache_shape(
     head_dim = target.number("head_dim", least=1) or (hidden // heads if hidden and heads else None)
     if model_type in PACKED_FAMILIES:
         return packed_shape(target, drafter, options, kinds)
+    if model_type in DSA_FAMILIES:
+        return dsa_shape(target, options)
     absent = [
         f"target config: {name}"
         for name, value in (

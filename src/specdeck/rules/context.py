@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.version import Version  # noqa: TC002 - dataclasses read annotations
 
 from specdeck.checkpoint import CheckpointFacts
+from specdeck.recipe.hardware import CAPABILITY_OF_CLASS
 from specdeck.recipe.models import Arm, Recipe, Serve  # noqa: TC001
 from specdeck.rules.facts import HostFacts
 from specdeck.rules.model import need
@@ -15,19 +16,6 @@ from specdeck.rules.versions import admitted
 
 if TYPE_CHECKING:
     from specdeck.recipe.yamlfile import KeyPath
-
-CAPABILITY_OF_CLASS = {
-    "rtx3090": (8, 6),
-    "rtx4090": (8, 9),
-    "rtx5090": (12, 0),
-    "rtxpro6000": (12, 0),
-    "gb10": (12, 1),
-    "a100-40g": (8, 0),
-    "a100-80g": (8, 0),
-    "h100-80g": (9, 0),
-    "h200": (9, 0),
-    "b200": (10, 0),
-}
 
 
 @dataclass(frozen=True)

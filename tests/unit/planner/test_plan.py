@@ -108,11 +108,11 @@ def test_a_glm_checkpoint_with_its_own_key_names_is_read() -> None:
 
 
 def test_weights_that_leave_nothing_do_not_fit_whatever_the_cache_would_take() -> None:
-    plan = planned("glm-5.3-fp8-4xrtxpro6000", "none")
+    plan = planned("glm-5.3-fp8-4xrtxpro6000", "dflash2")
     assert plan.pools is None
     assert plan.unknown
     assert plan.fits == "no"
-    assert planned("glm-5.3-nvfp4-4xgb10", "none").fits == "not known"
+    assert planned("glm-5.3-nvfp4-4xgb10", "dflash2").fits == "not known"
 
 
 def test_an_unknown_target_is_named() -> None:

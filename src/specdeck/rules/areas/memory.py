@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from specdeck.planner.plan import USABLE
 from specdeck.rules.model import Area, Breach, Severity, need
 
 if TYPE_CHECKING:
@@ -137,12 +138,15 @@ def _single(ctx: Context) -> Iterator[Breach]:
     stock=False,
 )
 def _weights(ctx: Context) -> Iterator[Breach]:
-    hardware, size, parameters = ctx.recipe.hardware, ctx.recipe.target.size_bytes, ctx.target.parameters
+    hardware, target = ctx.recipe.hardware, ctx.target
     if not ctx.cuda or hardware.vram_gib is None or ctx.family() == "qwen4_exp":
         return  # Flash-Next keeps its n-gram table in host memory
-    room = hardware.gpus * hardware.vram_gib * _share(ctx)
+    room = hardware.gpus * hardware.vram_gib * _share(ctx) * USABLE[-1]
+    size = target.weight_bytes or ctx.recipe.target.size_bytes
     # Where no size is published: no format of these recipes takes less than 4 bits for a parameter.
-    least = size or (parameters or 0) // 2
+    least = size or (target.parameters or 0) // 2
+    if ctx.method != "mtp":
+        least -= target.part_bytes.get("mtp", 0)
     if least / 2**30 > room:
         some = "" if size else "at least "
         yield Breach(("target",), f"{some}{least / 2**30:.0f} GiB of weights, {room:.0f} GiB may be used")

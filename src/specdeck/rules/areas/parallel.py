@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from specdeck.rules.context import CAPABILITY_OF_CLASS
+from specdeck.recipe.hardware import CAPABILITY_OF_CLASS
 from specdeck.rules.model import Area, Breach, Severity, need
 
 if TYPE_CHECKING:
