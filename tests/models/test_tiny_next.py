@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import itertools
 import json
+import re
 import string
 import subprocess
 import sys
@@ -325,3 +326,14 @@ def test_the_texts_for_perplexity_are_those_the_grammar_makes_and_held_out(tmp_p
     for line in committed.read_text().splitlines():
         question = json.loads(line)["context"].removeprefix("<|im_start|>user\n").split("<|im_end|>")[0]
         assert grammar.split_of(question) == "held-out"
+
+
+def test_the_questions_with_right_answers_are_those_the_grammar_makes_held_out_and_sound(tmp_path: Path) -> None:
+    prompt_files.write_questions(tmp_path)
+    committed = ROOT / "bench" / "questions" / "tiny-next.jsonl"
+    assert (tmp_path / "tiny-next.jsonl").read_bytes() == committed.read_bytes()
+    for line in committed.read_text().splitlines():
+        row = json.loads(line)
+        worked, _, number = row["answer"].partition("\n#### ")
+        assert grammar.split_of(row["question"]) == "held-out"
+        assert re.findall(r"\d+", worked)[-1] == number

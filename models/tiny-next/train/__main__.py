@@ -66,7 +66,7 @@ FIXES = {
 
 def _run(options: argparse.Namespace) -> int:
     # Absolute imports, because this file may run as a script; late ones, because only two commands need torch.
-    from train.prompts import write_prompts, write_texts  # noqa: PLC0415
+    from train.prompts import write_prompts, write_questions, write_texts  # noqa: PLC0415
     from train.served import check_server  # noqa: PLC0415
 
     started = time.monotonic()
@@ -77,6 +77,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.command == "prompts":
         write_prompts(options.prompts)
         write_texts(options.prompts.parent / "texts")
+        write_questions(options.prompts.parent / "questions")
         return 0
     if options.command == "served":
         for line in check_server(

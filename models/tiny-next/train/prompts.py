@@ -1,4 +1,4 @@
-"""The files of the bench: held-out problems, ten a category, six others to warm up on, and texts for perplexity."""
+"""The files of the bench: prompts and others to warm up on, texts for perplexity, and questions with right answers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ SEED = 1
 COUNT = 30
 WARMUP = 6
 TEXTS_SEED, TEXTS = 3, 25
+QUESTIONS_SEED, QUESTIONS = 5, 320
 
 
 def _line(problem: Problem, prefix: str = "") -> str:
@@ -42,4 +43,14 @@ def write_texts(folder: Path) -> None:
             question = f"<|im_start|>user\n{problem.question}<|im_end|>\n<|im_start|>assistant\n"
             row = {"id": problem.id, "domain": category, "text": f"{problem.reply}<|im_end|>\n", "context": question}
             lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    (folder / "tiny-next.jsonl").write_text("".join(lines), encoding="utf-8")
+
+
+def write_questions(folder: Path) -> None:
+    """Write tiny-next.jsonl for checks of right answers: held-out math in the layout of GSM8K, a number after ####."""
+    lines = []
+    for problem in problems("held-out", QUESTIONS_SEED, QUESTIONS, "math"):
+        answer = f"{problem.reply}\n#### {problem.answer.split(' ', 1)[0]}"
+        row = {"id": problem.id, "question": problem.question, "answer": answer}
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     (folder / "tiny-next.jsonl").write_text("".join(lines), encoding="utf-8")

@@ -12,6 +12,7 @@ import numpy as np
 
 from specdeck.quality.asking import gather
 from specdeck.quality.check import NotApplicable, prompt_part
+from specdeck.quality.lengths import lengths
 from specdeck.results.quality import CheckResult
 from specdeck.results.schema import Strict
 from specdeck.stats.bootstrap import cluster_interval
@@ -19,7 +20,6 @@ from specdeck.stats.bootstrap import cluster_interval
 if TYPE_CHECKING:
     from specdeck.quality.check import Job, Verdict
     from specdeck.recipe import Recipe
-    from specdeck.stats.bootstrap import FloatArray
 
 MAX_TOKENS = 64
 QUICK, FULL = 12, 60
@@ -74,14 +74,14 @@ class Acceptance:
         """Fail when the whole 95 % interval lies below the expected least. A longer one than expected is no fault."""
         del base
         sums = np.array([(p.accepted, p.steps) for p in seen.prompts], dtype=np.float64)
-        value = float(_lengths(sums.sum(axis=0, keepdims=True))[0])
-        interval = cluster_interval(sums, _lengths)
+        value = float(lengths(sums.sum(axis=0, keepdims=True))[0])
+        interval = cluster_interval(sums, lengths)
         expected = recipe.expect.acceptance_length.get(arm) if recipe else None
         least = expected.min if expected else None
         details: dict[str, Any] = {
             "drafts": int(sums[:, 1].sum()),
             "categories": {
-                name: float(_lengths(part.sum(axis=0, keepdims=True))[0])
+                name: float(lengths(part.sum(axis=0, keepdims=True))[0])
                 for name in sorted({p.category for p in seen.prompts})
                 if (part := sums[[p.category == name for p in seen.prompts]]).size
             },
@@ -109,8 +109,3 @@ class Acceptance:
             reason=reason,
             details=details,
         )
-
-
-def _lengths(sums: FloatArray) -> FloatArray:
-    found: FloatArray = 1 + sums[:, 0] / sums[:, 1]
-    return found

@@ -101,6 +101,12 @@ def prompt_part(prompt: Prompt) -> dict[str, Any]:
     return {"messages": [{"role": m.role, "content": m.content} for m in prompt.messages]}
 
 
+def thinking_off(job: Job) -> dict[str, Any]:
+    """Options that have a model answer at once where the recipe says that it would think first."""
+    serve = job.recipe.serve_of(job.arm) if job.recipe and job.arm in job.recipe.arms else None
+    return {"chat_template_kwargs": {"enable_thinking": False}} if serve and serve.reasoning_parser else {}
+
+
 async def failure(name: str, job: Job, error: AskError, death: Verdict) -> CheckResult:
     """The result of a check whose request failed.
 

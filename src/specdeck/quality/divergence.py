@@ -15,7 +15,7 @@ from specdeck.quality.check import ALPHA, prompt_part
 from specdeck.quality.loops import loop_period
 from specdeck.results.quality import CheckResult
 from specdeck.results.schema import Strict
-from specdeck.stats.proportion import mcnemar, wilson
+from specdeck.stats.proportion import excess, wilson
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,14 +141,6 @@ def token_ids(reply: Reply) -> tuple[int, ...]:
     if reply.tokens is None:
         raise AskError("odd", "the server tells no token ids (return_token_ids): vLLM 0.28 or later is needed")
     return reply.tokens
-
-
-def excess(ours: Sequence[bool], floor: Sequence[bool]) -> float:
-    """One-sided p-value that our outcomes are no more than the floor's, paired."""
-    return mcnemar(
-        sum(a and not b for a, b in zip(ours, floor, strict=True)),
-        sum(b and not a for a, b in zip(ours, floor, strict=True)),
-    )
 
 
 def first_difference(a: Sequence[int], b: Sequence[int]) -> int:

@@ -19,6 +19,7 @@ CHECKS = {
     "functions": "functions.Functions",
     "divergence": "divergence.Divergence",
     "shared_prefix": "shared_prefix.SharedPrefix",
+    "needle": "needle.Needle",
 }
 SMOKE = ("perplexity", "acceptance", "functions", "divergence", "shared_prefix")
 """What `specdeck smoke` makes."""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from specdeck.quality.asking import gather
 from specdeck.quality.check import ALPHA, NotApplicable
-from specdeck.quality.divergence import excess, token_ids
+from specdeck.quality.divergence import token_ids
 from specdeck.quality.loops import loop_period
 from specdeck.quality.perplexity import DEFAULT_TEXTS
 from specdeck.quality.texts import load_documents
 from specdeck.results.quality import CheckResult
 from specdeck.results.schema import Strict
-from specdeck.stats.proportion import wilson
+from specdeck.stats.proportion import excess, wilson
 
 if TYPE_CHECKING:
     from specdeck.quality.check import Job, Verdict

@@ -221,6 +221,8 @@ class Recipe(Part):
     """Warm-up prompts, never measured: a file of bench/prompts without `.jsonl`."""
     texts: Name = "general"
     """Texts whose perplexity is checked: a file of bench/texts without `.jsonl`."""
+    questions: Name | None = None
+    """Questions of a model that knows only its own: a file of bench/questions without `.jsonl`."""
     sources: dict[str, str] = Field(default_factory=dict)
     """Where a value comes from: dotted key of this recipe to public reference."""
     verified_on: tuple[Verified, ...] = ()

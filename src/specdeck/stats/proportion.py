@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 from specdeck.stats.bootstrap import LEVEL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def wilson(hits: int, n: int, level: float = LEVEL) -> tuple[float, float] | None:
@@ -34,3 +38,11 @@ def mcnemar(only_ours: int, only_theirs: int) -> float:
     """
     n = only_ours + only_theirs
     return float(sum(math.comb(n, k) for k in range(only_ours, n + 1)) / 2**n)
+
+
+def excess(ours: Sequence[bool], theirs: Sequence[bool]) -> float:
+    """One-sided p-value that our outcomes are true no more often than theirs, paired (McNemar's exact test)."""
+    return mcnemar(
+        sum(a and not b for a, b in zip(ours, theirs, strict=True)),
+        sum(b and not a for a, b in zip(ours, theirs, strict=True)),
+    )
